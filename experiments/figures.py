@@ -12,21 +12,21 @@ seed by seed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import Annotated, Any, Generic, TypeVar
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
+from emulation.run.plot import FAINT, INK
 from training.intervals import LEAST_SEEDS, interval_of, wilson_95
 
-__all__ = [
-    "UNVALIDATED", "Figure", "Seeds", "Statement", "above", "below", "megabytes", "number", "quotients", "row_of",
-    "share", "statement_lines", "within",
-]  # fmt: skip
-
+WIDTH = 118
 UNVALIDATED = "*"  # follows the name of an algorithm that no kernel here has
 
 
@@ -126,47 +126,88 @@ class Statement(Generic[V_contra]):
     """A statement of a paper, or a requirement of this project.
 
     name: section and number; `issue` and `target` mark a requirement of this project. expected: the bound that stands
-    for the words. figures: makes the figures from the part of a campaign that the statement is about. unvalidated:
-    whether it is about an algorithm that no kernel here has.
+    for the words. figures: makes the figures from the part of a campaign that the
+    statement is about.
     """
 
     name: str
     words: str
     expected: str
     figures: Callable[[V_contra], list[Figure]]
-    unvalidated: bool = False
+
+    @property
+    def unvalidated(self) -> bool:
+        """Whether it is about an algorithm that no kernel here has."""
+        return "BBRv3" in self.words
 
 
-def row_of(statement: Statement[Any], figures: Sequence[Figure], **at: object) -> dict[str, Any]:
+def row_of(
+    statement: Statement[Any], figures: Sequence[Figure], *, at: str = "", words: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """A statement and its figures as JSON data. `agrees`: whether all figures agree.
 
-    at: entries that say where the figures were found.
+    at: where the figures were found. words: replace names in braces in the statement's texts.
     """
     return {
         "statement": statement.name,
-        "words": statement.words,
-        "expected": statement.expected,
+        "words": statement.words.format_map(words or {}),
+        "expected": statement.expected.format_map(words or {}),
         "unvalidated": statement.unvalidated,
-        **at,
+        "at": at,
         "figures": [figure.summary() for figure in figures],
         "agrees": all(figure.agrees for figure in figures),
     }
 
 
-def statement_lines(rows: Sequence[dict[str, Any]], *, at: str) -> list[str]:
-    """A paragraph for each statement: its words, then a line for each of its rows.
+def statement_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A paragraph for each statement: its words, then a line or more for each of its rows.
 
-    at: the entry of a row that names its line. rows: the rows of one statement follow each other. Each has the entries
-    of `row_of`, with figures as of Figure.summary.
+    The rows of one statement follow each other.
     """
     lines: list[str] = []
     before = None
-    width = max((len(str(row[at])) for row in rows), default=0)
+    width = max((len(row["at"]) for row in rows), default=0)
     for row in rows:
         if row["statement"] != before:
             mark = "; unvalidated" if row["unvalidated"] else ""
             lines.append(f"{row['statement']}  {row['words']} ({row['expected']}{mark})")
         before = row["statement"]
-        figures = ", ".join(figure["text"] for figure in row["figures"])
-        lines.append(f"  {row[at]:>{width}}  {'agrees' if row['agrees'] else 'differs'}  {figures}")
+        place = f"{row['at']:>{width}}  " * bool(width)
+        start = f"  {place}{'agrees' if row['agrees'] else 'differs'}  "
+        # A figure is not broken over two lines.
+        figures = ", ".join(figure["text"].replace(" ", "\0") for figure in row["figures"])
+        found = wrap(figures, WIDTH, initial_indent=start, subsequent_indent=" " * len(start), break_on_hyphens=False)
+        lines += [line.replace("\0", " ") for line in found]
     return lines
+
+
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table."""
+    return [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in (heads, ["---"] * len(heads), *rows)]
+
+
+def dress(axes: Axes) -> None:
+    """Give a panel the look of all pictures: a faint grid, and no lines above and on the right."""
+    axes.grid(color=FAINT, alpha=0.25, lw=0.6)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def draw_rates(axes: Axes, sizes_bytes: Sequence[int], rates: Sequence[NDArray[np.float64]], *, name: str,
+               bucket_bytes: int, **style: Any) -> None:  # fmt: skip
+    """Draw mean retransmission rates over the size of a file, with their 95 % intervals as a shade.
+
+    A vertical line marks the bucket. rates: for each size one value a seed. name: of the algorithm.
+    """
+    sizes_mb = np.array(sizes_bytes) / 1e6
+    mean = 100 * np.array([values.mean() for values in rates])
+    half = 100 * np.array([interval_of(values) for values in rates])
+    axes.fill_between(sizes_mb, mean - half, mean + half, color=style["color"], alpha=0.2, lw=0)
+    axes.plot(sizes_mb, mean, label=name.replace(UNVALIDATED, " (unvalidated)"), **style)
+    axes.axvline(bucket_bytes / 1e6, color=FAINT, lw=1, ls=(0, (2, 2)))
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(sizes_mb.tolist()))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda mb, _at: f"{mb:g}"))
+    axes.set_xlabel("file (MB)", color=INK)
+    dress(axes)

@@ -14,28 +14,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from emulation.errors import EmulationError
 from emulation.options import check_output
 from emulation.printing import as_written
+from emulation.run.plot import check_path, save
 from emulation.traces import default_traces
-from experiments.fidelity import (
-    Campaign,
-    Case,
-    Outcome,
-    Plan,
-    Record,
-    Store,
-    cases_of,
-    compare,
-    load_plan,
-    reductions_of,
-    run_missing,
-    verdicts_of,
-    write_record,
-)
-from experiments.fidelity.pieces import Pieces
-from experiments.fidelity.plan import DEFAULT_PLAN
+from experiments import campaign
+from experiments.fidelity.judge import compare, reductions_of, verdicts_of
+from experiments.fidelity.kernels import Outcome, Request, make_runs
+from experiments.fidelity.plan import DEFAULT_PLAN, Pieces, Plan, cases_of, load_plan
 from experiments.fidelity.report import document_of, print_report
+from experiments.fidelity.runs import Store, read_record, write_record
 from kmod.terminal import counted, echo
-
-__all__ = ["fidelity"]
 
 WORK = Path("build") / "fidelity"
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -43,7 +30,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 Told = Callable[[str, int, int], None]
 
 
-@click.command()
+@click.command("fidelity")
 @click.option(
     "--plan",
     "plan_path",
@@ -61,42 +48,21 @@ Told = Callable[[str, int, int], None]
 @click.option("--traces", type=click.Path(path_type=Path), help="Recorded traces.  [default: as ccatune evaluate]")
 @click.option("--work", type=FOLDER, default=WORK, show_default=True, help="Where runs are kept.")
 @click.option("--alone", is_flag=True, help="No two runs at a time on this machine's kernel: slower, undisturbed.")
-@click.option("--redo-disturbed", is_flag=True, help="Run anew what woke up late on this machine (marked ~).")
+@click.option("--redo-disturbed", is_flag=True, help="Repeat the runs on this machine that are marked ~.")
 @click.option("--kept", is_flag=True, help="Run nothing; judge the runs that are kept.")
 @click.option("--recorded", type=FILE, help="Judge the real runs in this file, whatever made them; starts no real run.")
-@click.option(
-    "--run-missing", "run_missing_runs", is_flag=True, help="With --recorded: run the real runs that the file lacks."
-)
-@click.option(
-    "--record", type=FILE, help="Write the real runs that there are now, less disturbed ones, into this file."
-)
+@click.option("--run-missing", is_flag=True, help="With --recorded: run the real runs that the file lacks.")
+@click.option("--record", type=FILE, help="Write the undisturbed real runs that there are now into this file.")
 @click.option("--list", "list_only", is_flag=True, help="Show the cases and which of their runs are kept.")
 @click.option("--plot", type=FILE, help="Draw the errors of all cases into this file.")
-@click.option("--overlay", type=FILE, help="Draw both sides' runs of one case over time into this file.")
 @click.option("--enforce", is_flag=True, help="Exit 1 where a target is missed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def fidelity(
-    *,
-    plan_path: Path,
-    patterns: tuple[str, ...],
-    runners: tuple[str, ...],
-    short: bool,
-    runs: int | None,
-    seeds: int | None,
-    traces: Path | None,
-    work: Path,
-    alone: bool,
-    redo_disturbed: bool,
-    kept: bool,
-    recorded: Path | None,
-    run_missing_runs: bool,
-    record: Path | None,
-    list_only: bool,
-    plot: Path | None,
-    overlay: Path | None,
-    enforce: bool,
-    as_json: bool,
-) -> None:
+def command(
+    *, plan_path: Path, patterns: tuple[str, ...], runners: tuple[str, ...], short: bool, runs: int | None,
+    seeds: int | None, traces: Path | None, work: Path, alone: bool, redo_disturbed: bool, kept: bool,
+    recorded: Path | None, run_missing: bool, record: Path | None, list_only: bool, plot: Path | None,
+    enforce: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Run the same scenarios in the simulator and on real kernels over Mahimahi, and print each error.
 
     Finished runs are kept. An interrupted command therefore continues where it stopped, and a run is repeated only if
@@ -108,15 +74,11 @@ def fidelity(
     Example:
       python -m experiments fidelity --short
       python -m experiments fidelity --plot fidelity.png --enforce
-      python -m experiments fidelity --only 20mbps-rtt50-bdp1/bbr --overlay bbr.png
-      python -m experiments fidelity --recorded docs/fidelity-runs.jsonl
+      python -m experiments fidelity --recorded experiments/recorded/fidelity.jsonl
     """
-    _check_recorded(recorded, short=short, run_missing_runs=run_missing_runs, redo_disturbed=redo_disturbed, kept=kept)
-    for picture in (plot, overlay):
-        if picture is not None:
-            from emulation.run.plot import check_path
-
-            check_path(picture)
+    _check_recorded(recorded, short=short, run_missing=run_missing, redo_disturbed=redo_disturbed, kept=kept)
+    if plot is not None:
+        check_path(plot)
     if record is not None:
         check_output(record)
     if record is not None and (patterns or runners or short):
@@ -125,45 +87,40 @@ def fidelity(
     if not (list_only or kept):
         _make_folder(work)
     with _progress() as told:
-        pieces = Pieces(
-            traces or default_traces(), folder=work / "pieces", progress=lambda name: told(f"reading {name}", 0, 0)
-        )
+        pieces = Pieces(traces or default_traces(), progress=lambda name: told(f"reading {name}", 0, 0))
         cases = cases_of(plan, source=plan_path, pieces=pieces, patterns=patterns, runners=runners, short=short)
     if not cases:
         raise click.UsageError(
             "expected cases of the plan, got none by that name; see `python -m experiments fidelity --list`"
         )
-    if overlay is not None and len(cases) != 1:
-        raise click.UsageError(f"--overlay: expected one case, got {len(cases)}; choose it with --only")
-    campaign = Campaign(
+    request = Request(
         cases=tuple(cases),
         runs=runs or (plan.short.runs if short else plan.runs),
         seeds=seeds or plan.seeds,
-        store=Store(work / "runs", record=None if recorded is None else Record.read(recorded)),
+        store=Store(work / "runs", record=() if recorded is None else read_record(recorded)),
+        simulated=campaign.Store(work / "simulated"),
         alone=alone,
         redo_disturbed=redo_disturbed,
-        starts_real_runs=recorded is None or run_missing_runs,
+        starts_real_runs=recorded is None or run_missing,
     )
     if list_only:
-        _list(campaign, as_json=as_json)
+        _list(request, as_json=as_json)
         return
     with _progress() as told:
-        outcomes = run_missing(campaign, progress=told, only_kept=kept)
+        outcomes = make_runs(request, progress=told, only_kept=kept)
     if record is not None:
-        write_record(record, [(outcome.case.key, run) for outcome in outcomes for run in outcome.real])
-    hint = "" if campaign.starts_real_runs else "; --run-missing runs them"
-    _report(plan, outcomes, hint=hint, as_json=as_json, enforce=enforce, plot=plot, overlay=overlay)
+        write_record(record, [run for outcome in outcomes for run in outcome.real])
+    hint = "" if request.starts_real_runs else "; --run-missing runs them"
+    _report(plan, outcomes, hint=hint, as_json=as_json, enforce=enforce, plot=plot)
 
 
-def _check_recorded(
-    recorded: Path | None, *, short: bool, run_missing_runs: bool, redo_disturbed: bool, kept: bool
-) -> None:
+def _check_recorded(recorded: Path | None, *, short: bool, run_missing: bool, redo_disturbed: bool, kept: bool) -> None:
     """Refuse options that contradict each other, or that have no effect together. Raises click.UsageError."""
     if recorded is not None and short:
         raise click.UsageError("--recorded: expected the plan's own durations, which --short cuts; leave one out")
-    if recorded is not None and redo_disturbed and not run_missing_runs:
+    if recorded is not None and redo_disturbed and not run_missing:
         raise click.UsageError("--redo-disturbed: expected --run-missing beside --recorded, which starts no real run")
-    if run_missing_runs and (recorded is None or kept):
+    if run_missing and (recorded is None or kept):
         raise click.UsageError("--run-missing: expected --recorded beside it, and not --kept")
 
 
@@ -192,9 +149,9 @@ def _progress() -> Iterator[Told]:
         yield told
 
 
-def _list(campaign: Campaign, *, as_json: bool) -> None:
-    outcomes = run_missing(campaign, progress=lambda *_: None, only_kept=True)
-    rows = [_row(outcome, campaign) for outcome in outcomes]
+def _list(request: Request, *, as_json: bool) -> None:
+    outcomes = make_runs(request, progress=lambda *_: None, only_kept=True)
+    rows = [_row(outcome, request) for outcome in outcomes]
     if as_json:
         echo(json.dumps(rows))
         return
@@ -206,14 +163,14 @@ def _list(campaign: Campaign, *, as_json: bool) -> None:
     echo(f"{counted(len(rows), 'case')} of {counted(len({o.case.name for o in outcomes}), 'scenario')}")
 
 
-def _row(outcome: Outcome, campaign: Campaign) -> dict[str, object]:
-    case: Case = outcome.case
+def _row(outcome: Outcome, request: Request) -> dict[str, object]:
+    case = outcome.case
     return {
         "case": case.key,
         "runner": case.runner,
         "duration_s": None if case.scenario is None else case.scenario.duration_s,
-        "runs": campaign.runs * case.times,
-        "seeds": campaign.seeds * case.times,
+        "runs": request.runs * case.times,
+        "seeds": request.seeds * case.times,
         "real": len(outcome.real),
         "simulated": len(outcome.simulated),
         "cannot_run": outcome.refused,
@@ -228,26 +185,20 @@ def _report(
     as_json: bool,
     enforce: bool,
     plot: Path | None,
-    overlay: Path | None,
 ) -> None:
     comparisons = compare(plan, outcomes)
     reductions = reductions_of(plan, outcomes)
     verdicts = verdicts_of(plan, outcomes, comparisons)
     if plot is not None and comparisons:
-        from experiments.fidelity._plot import draw_errors
+        from experiments.fidelity.plot import errors_figure
 
-        draw_errors(comparisons, path=plot)
-    if overlay is not None and comparisons:
-        from experiments.fidelity._plot import draw_overlay
-
-        draw_overlay(outcomes[0], path=overlay)
+        save(errors_figure(comparisons), path=plot)
     if as_json:
         echo(json.dumps(document_of(outcomes, comparisons, reductions, verdicts)))
     else:
         print_report(outcomes, comparisons, reductions, verdicts, hint=hint)
-        for picture in (plot, overlay):
-            if picture is not None and comparisons:
-                echo(f"picture: {picture}")
+        if plot is not None and comparisons:
+            echo(f"picture: {plot}")
     if not comparisons:
         raise EmulationError(
             "expected runs to judge, got none; `python -m experiments fidelity --list` shows which are kept, "

@@ -25,21 +25,10 @@ from dataclasses import dataclass
 
 from emulation.mahimahi.machine import is_disturbed
 from emulation.scenario.model import Cca
-from experiments.fidelity.campaign import Outcome
+from experiments.fidelity.kernels import Outcome
 from experiments.fidelity.plan import Explanation, MetricName, Plan, Target
-from experiments.fidelity.results import Figures, RunResult
-
-__all__ = [
-    "METRICS",
-    "Comparison",
-    "Error",
-    "Metric",
-    "Reduction",
-    "Verdict",
-    "compare",
-    "reductions_of",
-    "verdicts_of",
-]
+from experiments.fidelity.runs import Figures
+from kmod.terminal import counted
 
 
 @dataclass(frozen=True)
@@ -157,14 +146,14 @@ class Error:
 class Comparison:
     """A case with runs on both sides.
 
-    asked: the number of real runs that the campaign requires.
+    required: the number of real runs that the campaign requires.
     runs, seeds: the numbers of real and simulated runs that exist.
     disturbed: the number of real runs on this machine's kernel during which timers were late.
     """
 
     key: str
     runner: str
-    asked: int
+    required: int
     runs: int
     seeds: int
     errors: tuple[Error, ...]
@@ -193,7 +182,7 @@ class Comparison:
 class Reduction:
     """How much less an algorithm retransmits than `base` in a scenario, as a share: 1 means no retransmission."""
 
-    name: str
+    scenario: str
     cca: Cca
     base: Cca
     real: Middle
@@ -223,7 +212,7 @@ def compare(plan: Plan, outcomes: Iterable[Outcome]) -> list[Comparison]:
         errors = []
         for metric in METRICS:
             real = Middle.of([metric.of(run.figures) for run in outcome.real])
-            simulated = Middle.of([metric.of(run.figures) for run in outcome.simulated])
+            simulated = Middle.of([metric.of(figures) for figures in outcome.simulated])
             errors.append(Error(metric, real, simulated, getattr(plan.targets, metric.name)))
         # A guest has its own clock, so the load of the machine does not disturb its runs.
         by_this_clock = [run for run in outcome.real if outcome.case.runner != "vm"]
@@ -231,7 +220,7 @@ def compare(plan: Plan, outcomes: Iterable[Outcome]) -> list[Comparison]:
             Comparison(
                 key=outcome.case.key,
                 runner=outcome.case.runner,
-                asked=outcome.asked,
+                required=outcome.required,
                 runs=len(outcome.real),
                 seeds=len(outcome.simulated),
                 errors=tuple(errors),
@@ -253,16 +242,17 @@ def reductions_of(plan: Plan, outcomes: Iterable[Outcome]) -> list[Reduction]:
         base = by_case.get((name, plan.reductions[cca])) if cca in plan.reductions else None
         if base is None:
             continue
-        real, simulated = _less(outcome.real, base.real), _less(outcome.simulated, base.simulated)
+        real = _less([run.figures for run in outcome.real], [run.figures for run in base.real])
+        simulated = _less(outcome.simulated, base.simulated)
         if real and simulated:
             found.append(Reduction(name, cca, base.case.cca, Middle.of(real), Middle.of(simulated)))
     return found
 
 
-def _less(runs: Sequence[RunResult], base: Sequence[RunResult]) -> list[float]:
+def _less(runs: Sequence[Figures], base: Sequence[Figures]) -> list[float]:
     """Return the reduction of each pair of runs, without the pairs whose base run retransmits nothing."""
-    rates, of = ([run.figures.retransmission_rate for run in side] for side in (runs, base))
-    return [1 - rate / base_rate for rate, base_rate in zip(rates, of, strict=False) if base_rate]
+    rates = [(run.retransmission_rate, other.retransmission_rate) for run, other in zip(runs, base, strict=False)]
+    return [1 - rate / base_rate for rate, base_rate in rates if base_rate]
 
 
 def verdicts_of(plan: Plan, outcomes: Sequence[Outcome], comparisons: Sequence[Comparison]) -> list[Verdict]:
@@ -275,46 +265,43 @@ def verdicts_of(plan: Plan, outcomes: Sequence[Outcome], comparisons: Sequence[C
         return []
     verdicts = []
     for at, metric in enumerate(METRICS):
-        errors = [comparison.errors[at] for comparison in comparisons]
         target: Target = getattr(plan.targets, metric.name)
-        within = sum(error.is_within for error in errors)
-        verdicts.append(
-            Verdict(
-                f"{metric.title} within {_told(target.within, target.within_units, metric)} "
-                f"in at least {target.at_least:.0%}",
-                f"{within} of {len(errors)} ({within / len(errors):.1%})",
-                within >= target.at_least * len(errors) - 1e-9,
-            )
-        )
-        if target.never_beyond is not None:
-            beyond = sum(error.is_beyond for error in errors)
-            perhaps = sum(error.is_perhaps_beyond for error in errors) - beyond
-            verdicts.append(
-                Verdict(
-                    f"{metric.title} never off by more than "
-                    f"{_told(target.never_beyond, target.never_beyond_units, metric)}",
-                    f"{beyond} of {len(errors)} are" + f", {perhaps} more by no more than chance" * bool(perhaps),
-                    not beyond,
-                )
-            )
+        verdicts += _verdicts_on(metric, target, [comparison.errors[at] for comparison in comparisons])
     if reductions := reductions_of(plan, outcomes):
         agree = sum(reduction.agrees for reduction in reductions)
-        verdicts.append(
-            Verdict(
-                "each reduction of retransmissions on the kernel lies among the simulator's",
-                f"{agree} of {len(reductions)} do",
-                agree == len(reductions),
-            )
-        )
+        line = "the kernel's reduction of retransmissions lies within the range of the simulator's seeds"
+        verdicts.append(Verdict(line, f"in {agree} of {counted(len(reductions), 'case')}", agree == len(reductions)))
     outside = [comparison for comparison in comparisons if comparison.outside]
-    unexplained = sum(bool(comparison.unexplained) for comparison in outside)
-    found = f"{unexplained} of {len(outside)} are not"
-    verdicts.append(Verdict("each case outside is explained", found, not unexplained))
-    short = sum(len(outcome.real) < outcome.asked for outcome in outcomes if not outcome.refused)
-    found = f"{short} of {len(outcomes)} do not"
-    verdicts.append(Verdict("each case has the required number of real runs", found, not short))
+    explained = sum(not comparison.unexplained for comparison in outside)
+    found = f"{explained} of {counted(len(outside), 'case')}" if outside else "no case is outside"
+    verdicts.append(Verdict("cases outside a target have an explanation", found, explained == len(outside)))
+    required = [outcome for outcome in outcomes if not outcome.refused]
+    full = sum(len(outcome.real) >= outcome.required for outcome in required)
+    found = f"{full} of {counted(len(required), 'case')}"
+    verdicts.append(Verdict("cases have the required number of real runs", found, full == len(required)))
     return verdicts
 
 
-def _told(share: float, units: float, metric: Metric) -> str:
+def _verdicts_on(metric: Metric, target: Target, errors: Sequence[Error]) -> list[Verdict]:
+    """Check the target of a metric. errors: of each case."""
+    within = sum(error.is_within for error in errors)
+    limit = _limit(target.within, target.within_units, metric)
+    verdicts = [
+        Verdict(
+            f"{metric.title} within {limit} in at least {target.at_least:.0%}",
+            f"{within} of {counted(len(errors), 'case')} ({within / len(errors):.1%})",
+            within >= target.at_least * len(errors) - 1e-9,
+        )
+    ]
+    if target.never_beyond is not None:
+        beyond = sum(error.is_beyond for error in errors)
+        perhaps = sum(error.is_perhaps_beyond for error in errors) - beyond
+        found = f"{beyond} of {counted(len(errors), 'case')} exceed it"
+        found += f", and {perhaps} by no more than chance explains" * bool(perhaps)
+        limit = _limit(target.never_beyond, target.never_beyond_units, metric)
+        verdicts.append(Verdict(f"{metric.title} never off by more than {limit}", found, not beyond))
+    return verdicts
+
+
+def _limit(share: float, units: float, metric: Metric) -> str:
     return " or ".join([f"{share:.0%}"] * bool(share) + [f"{units:g} {metric.unit}"] * bool(units))

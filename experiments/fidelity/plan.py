@@ -19,7 +19,7 @@ the fields of a scenario file's link (emulation/scenario/files.py), and two more
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -27,23 +27,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from emulation.errors import EmulationError
+from emulation.errors import EmulationError, TraceError
 from emulation.scenario.files import build_scenario, first_fault, read_document
 from emulation.scenario.model import Cca, Scenario
-from emulation.traces import OPPORTUNITY_BYTES
-from experiments.fidelity.pieces import Piece, Pieces
-
-__all__ = [
-    "DEFAULT_PLAN",
-    "Case",
-    "Explanation",
-    "MetricName",
-    "Plan",
-    "ScenarioPlan",
-    "Target",
-    "cases_of",
-    "load_plan",
-]
+from emulation.traces import OPPORTUNITY_BYTES, Recording, Trace, read
 
 RunnerName = Literal["mahimahi", "vm"]
 MetricName = Literal["throughput", "queueing_delay", "retransmissions"]
@@ -54,6 +41,50 @@ LEAST_BUFFER_PKTS = 2
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Piece(_Frozen):
+    """A piece of a recording. recording: a part of its name that no other recording of the dataset has in its name."""
+
+    dataset: str = Field(min_length=1)
+    recording: str = Field(min_length=1)
+    start_s: float = Field(0.0, ge=0)
+
+
+class Pieces:
+    """Finds pieces in the recordings below `source`, whose datasets are read when they are needed.
+
+    source: None if there are no recorded traces. progress: called with the name of a dataset before it is read.
+    """
+
+    def __init__(self, source: Path | None, *, progress: Callable[[str], None] = lambda _name: None) -> None:
+        self._source = source
+        self._progress = progress
+        self._read: dict[str, list[Recording]] = {}
+
+    def find(self, piece: Piece, *, duration_s: float) -> tuple[Trace | None, str]:
+        """Return the piece as a trace that starts at 0, and ""; None and the reason if its dataset is not available.
+
+        Raises:
+            TraceError: the dataset does not have exactly one such recording, the piece exceeds the recording, or a file
+                is invalid.
+        """
+        if self._source is None or not self._source.exists():
+            where = "none in $CCATUNE_TRACES" if self._source is None else f"nothing at {self._source}"
+            return None, f"no recorded traces ({where}); give --traces"
+        if piece.dataset not in self._read:
+            self._progress(piece.dataset)
+            found_here = read(self._source, wanted=lambda name: name == piece.dataset).recordings
+            self._read[piece.dataset] = [r for r in found_here if r.dataset == piece.dataset]
+        recordings = self._read[piece.dataset]
+        if not recordings:
+            return None, f"no dataset {piece.dataset} at {self._source}"
+        found = [recording for recording in recordings if piece.recording in recording.name]
+        if len(found) != 1:
+            names = ", ".join(recording.name for recording in found or recordings)
+            raise TraceError(f"{piece.dataset}: expected one recording {piece.recording}, got {len(found)} ({names})")
+        start_ms = round(piece.start_s * 1000)
+        return found[0].trace.slice(start_ms, start_ms + round(duration_s * 1000)), ""
 
 
 class Target(_Frozen):
@@ -132,7 +163,7 @@ class Plan(_Frozen):
     short: Short
     explanations: dict[str, Explanation] = Field({}, description="by SCENARIO/ALGORITHM")
     reductions: dict[Cca, Cca] = Field(
-        {}, description="algorithm: the one that it resends less than, by as much on both sides"
+        {}, description="algorithm: the one than which it retransmits less, by as much on both sides"
     )
 
     @model_validator(mode="after")

@@ -6,15 +6,14 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from emulation.mahimahi.machine import LATE_MOST
-from experiments.fidelity.campaign import Outcome
 from experiments.fidelity.judge import Comparison, Error, Middle, Reduction, Verdict
+from experiments.fidelity.kernels import Outcome
 from kmod.tables import Column, print_table
 from kmod.terminal import counted, echo
-
-__all__ = ["document_of", "print_report"]
 
 # The unit of a metric in the table, and the form of its values.
 FORMS = {
@@ -36,22 +35,12 @@ def document_of(
     """
     return {
         "cases": [_case_document(comparison) for comparison in comparisons],
-        "reductions": [
-            {
-                "scenario": reduction.name,
-                "cca": reduction.cca,
-                "base": reduction.base,
-                "real": vars(reduction.real),
-                "simulated": vars(reduction.simulated),
-                "agrees": reduction.agrees,
-            }
-            for reduction in reductions
-        ],
+        "reductions": [{**asdict(reduction), "agrees": reduction.agrees} for reduction in reductions],
         "not_run": {outcome.case.key: outcome.refused for outcome in outcomes if outcome.refused},
         "missing": {outcome.case.key: outcome.missing for outcome in outcomes if outcome.missing},
         "of_other_versions": _earlier(outcomes),
         "failed": {outcome.case.key: outcome.failed for outcome in outcomes if outcome.failed},
-        "targets": [{"line": v.line, "found": v.found, "holds": v.holds} for v in verdicts],
+        "targets": [asdict(verdict) for verdict in verdicts],
         "needless_explanations": {c.key: list(c.needless) for c in comparisons if c.needless},
         "holds": bool(verdicts) and all(verdict.holds for verdict in verdicts),
     }
@@ -59,26 +48,23 @@ def document_of(
 
 def _case_document(comparison: Comparison) -> dict[str, Any]:
     explanation = comparison.explanation
+    metrics = {
+        error.metric.name: {
+            "unit": error.metric.unit,
+            "real": asdict(error.real),
+            "simulated": asdict(error.simulated),
+            "error": error.error,
+            "error_share": error.share if error.real.median or not error.error else None,
+            "within": error.is_within,
+            "beyond": error.is_beyond,
+            "within_the_kernels_spread": error.is_of_the_spread,
+        }
+        for error in comparison.errors
+    }
     return {
         "case": comparison.key,
-        "runner": comparison.runner,
-        "runs": comparison.runs,
-        "runs_asked": comparison.asked,
-        "seeds": comparison.seeds,
-        "disturbed": comparison.disturbed,
-        "metrics": {
-            error.metric.name: {
-                "unit": error.metric.unit,
-                "real": vars(error.real),
-                "simulated": vars(error.simulated),
-                "error": error.error,
-                "error_share": error.share if error.real.median or not error.error else None,
-                "within": error.is_within,
-                "beyond": error.is_beyond,
-                "within_the_kernels_spread": error.is_of_the_spread,
-            }
-            for error in comparison.errors
-        },
+        **{name: getattr(comparison, name) for name in ("runner", "runs", "required", "seeds", "disturbed")},
+        "metrics": metrics,
         "explanation": None if explanation is None else explanation.model_dump(),
         "unexplained": [error.metric.name for error in comparison.unexplained],
     }
@@ -102,7 +88,7 @@ def print_report(
     _print_outside(comparisons)
     for comparison in comparisons:
         for name in comparison.needless:
-            echo(f"{comparison.key}: {name} is explained, but within; take that out of the plan")
+            echo(f"{comparison.key}: {name} is explained, but within its target; remove the explanation from the plan")
     for outcome in outcomes:
         if outcome.refused:
             echo(f"{outcome.case.key}: cannot run: {outcome.refused}")
@@ -111,19 +97,19 @@ def print_report(
     for reduction in reductions:
         kernel, simulator = (_middle(side.scaled(100), "{:.1f}") for side in (reduction.real, reduction.simulated))
         echo(
-            f"{reduction.name}: {reduction.cca} resends less than {reduction.base} by {kernel} % on the kernel, "
-            f"{simulator} % in the simulator{'' if reduction.agrees else ' !'}"
+            f"{reduction.scenario}: {reduction.cca} retransmits less than {reduction.base} by {kernel} % on the "
+            f"kernel, {simulator} % in the simulator{'' if reduction.agrees else ' !'}"
         )
     _print_machine(outcomes, comparisons)
     for versions, runs in _earlier(outcomes).items():
         echo(f"{counted(runs, 'real run was', 'real runs were')} recorded with {versions}: not the present code")
     _print_missing(outcomes, hint=hint)
     for verdict in verdicts:
-        echo(f"{'holds' if verdict.holds else 'SHORT'}  {verdict.line}: {verdict.found}")
+        echo(f"{'holds' if verdict.holds else 'FAILS'}  {verdict.line}: {verdict.found}")
     unjudged = len(outcomes) - len(comparisons)
     missing = f", {unjudged} without runs" if unjudged else ""
     short = sum(not verdict.holds for verdict in verdicts)
-    word = "nothing to judge" if not verdicts else f"{short} of {len(verdicts)} lines short" if short else "all hold"
+    word = "no verdict" if not verdicts else f"{short} of {len(verdicts)} verdicts fail" if short else "all hold"
     echo(f"fidelity: {counted(len(comparisons), 'case')} compared{missing}: {word}")
 
 
@@ -136,7 +122,7 @@ def _print_missing(outcomes: Sequence[Outcome], *, hint: str) -> None:
     """Print how many real runs are missing, and of which cases."""
     short = [outcome for outcome in outcomes if outcome.missing]
     if short:
-        runs, required = sum(outcome.missing for outcome in short), sum(outcome.asked for outcome in outcomes)
+        runs, required = sum(outcome.missing for outcome in short), sum(outcome.required for outcome in outcomes)
         cases = ", ".join(f"{outcome.case.key} ({outcome.missing})" for outcome in short)
         echo(f"missing: {runs} of {counted(required, 'real run')}, of {counted(len(short), 'case')}: {cases}{hint}")
 
@@ -144,7 +130,7 @@ def _print_missing(outcomes: Sequence[Outcome], *, hint: str) -> None:
 def _print_table(comparisons: Sequence[Comparison]) -> None:
     rows = []
     for comparison in comparisons:
-        marks = "~" * bool(comparison.disturbed) + "-" * (comparison.runs < comparison.asked)
+        marks = "~" * bool(comparison.disturbed) + "-" * (comparison.runs < comparison.required)
         rows.append((comparison.key + marks, "", "", ""))
         for error in comparison.errors:
             unit, form = FORMS[error.metric.name]
@@ -153,8 +139,8 @@ def _print_table(comparisons: Sequence[Comparison]) -> None:
     print_table([Column("case", least=20), *(Column(heading, "right") for heading in headings)], rows)
     counts = " or ".join(f"{runs} and {seeds}" for runs, seeds in sorted({(c.runs, c.seeds) for c in comparisons}))
     echo(
-        f"medians of {counts} runs (kernel, simulator), in brackets the least and the greatest\n"
-        "! outside, !! beyond what no case may be, - fewer runs than asked for"
+        f"medians of {counts} runs (kernel, simulator), with the minimum and the maximum in brackets\n"
+        "! outside its target, !! beyond the limit of every case, - fewer runs than required"
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Comparisons that the report's statements use.
+"""Comparisons that the statements use.
 
     of seeds         means with Student's interval (experiments/figures.py)
     of recordings    quantiles of samples pooled over runs, and ratios of sums over runs
@@ -16,14 +16,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from experiments.campaign import Values
 from experiments.figures import Figure, within
 from training.intervals import drawn_rows, interval_95
 
-__all__ = ["all_within", "quantile_below", "quantile_near", "sums_over"]
-
-Values = NDArray[np.float64]
 SEED = 1
 
 

@@ -8,20 +8,16 @@ beside them. `target` marks a requirement of this project that the paper does no
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from experiments.figures import Figure, Statement, above, below, quotients, row_of, within
+from experiments.campaign import Results, Values
+from experiments.figures import Figure, Statement, above, below, quotients, within
 from experiments.roccet.cases import RIVALS
-from experiments.roccet.runs import Results
 from experiments.roccet.settings import RoccetSettings, bdp_pkts, named_scenarios
 
-__all__ = ["FROZEN", "HALVED", "NAMES", "judge_frozen", "judge_halved"]
-
-Get = Callable[[str, str], NDArray[np.float64]]
-"""The figures of a scheme by name: one a seed."""
+Get = Callable[[str, str], Values]  # a figure of a scheme, one for each seed
 
 NAMES = {"roccet": "ROCCET", "cubic": "CUBIC", "cubic-hystart": "CUBIC with HyStart", "bbr": "BBRv1", "bbr3": "BBRv3*",
          "held": "held window"}  # fmt: skip
@@ -113,11 +109,10 @@ HALVED = (
     Statement("IX-2", "ROCCET has several events after the reduction", ">= 2", events_at_once),
     Statement("IX-3", "ROCCET has events later, while it probes", ">= 1", events_later),
     Statement("IX-4", "Before the reduction ROCCET's and BBRv3's windows are nearly equal", "0.8 to 1.25 x",
-              windows_alike, unvalidated=True),
+              windows_alike),
     Statement("IX-5", "After the reduction BBRv3 has higher smoothed RTTs than ROCCET", "median above ROCCET's",
-              longer_bbr3, unvalidated=True),
-    Statement("IX-6", "BBRv3 does not detect the reduction until the end", "> 0.9 x", bbr3_does_not_react,
-              unvalidated=True),
+              longer_bbr3),
+    Statement("IX-6", "BBRv3 does not detect the reduction until the end", "> 0.9 x", bbr3_does_not_react),
     Statement("IX-7", "ROCCET's RTT is below that of a window that does not react to the reduction",
               "median below that of two BDP held", shorter_than_held),
     Statement("target-2a", "After the reduction ROCCET's median RTT is the lowest", "below each", lowest),
@@ -125,28 +120,23 @@ HALVED = (
 )  # fmt: skip
 
 
-def judge_frozen(settings: RoccetSettings, results: Results) -> list[dict[str, Any]]:
-    """A row for each statement of section III."""
-
-    def get(scheme: str, figure: str) -> NDArray[np.float64]:
-        return results[f"frozen-{scheme}"][figure]
-
-    (scenario,) = named_scenarios((settings.frozen.scenario,)).values()
+def frozen_views(results: Results[RoccetSettings]) -> dict[str, Get]:
+    """The figures of section III."""
+    (scenario,) = named_scenarios((results.settings.frozen.scenario,)).values()
     at = f"{scenario.link.rtt_ms:g} ms, {(scenario.link.buffer_pkts or 0) / bdp_pkts(scenario):g} BDP"
-    return [row_of(statement, statement.figures(get), at=at) for statement in FROZEN]
+    return {at: partial(of_scheme, results, "frozen")}
 
 
-def judge_halved(settings: RoccetSettings, results: Results) -> list[dict[str, Any]]:
-    """A row for each combination of a statement of section IX, an RTT and a buffer."""
-    rows = []
-    scenarios = named_scenarios(settings.halved.scenarios)
-    for statement in HALVED:
-        for name, scenario in scenarios.items():
-            for products in settings.halved.buffers_bdp:
+def halved_views(results: Results[RoccetSettings]) -> dict[str, Get]:
+    """The figures of section IX, by RTT and buffer."""
+    halved = results.settings.halved
+    return {
+        f"{scenario.link.rtt_ms:g} ms, {products:g} BDP": partial(of_scheme, results, "halved", name, f"{products:g}")
+        for name, scenario in named_scenarios(halved.scenarios).items() for products in halved.buffers_bdp
+    }  # fmt: skip
 
-                def get(scheme: str, figure: str, at: str = f"{name}-{products:g}bdp".replace(".", "-")) -> Any:
-                    return results[f"{at}-{scheme}"][figure]
 
-                at = f"{scenario.link.rtt_ms:g} ms, {products:g} BDP"
-                rows.append(row_of(statement, statement.figures(get), at=at))
-    return rows
+def of_scheme(results: Results[RoccetSettings], *at: str) -> Values:
+    """A figure of a scheme. at: the key of a case, which ends with the scheme, and the name of the figure."""
+    *key, figure = at
+    return results.get(tuple(key), figure)

@@ -12,22 +12,19 @@ project.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from experiments.figures import Figure, Statement, row_of
+from experiments.campaign import Results
+from experiments.figures import Figure, Statement
+from experiments.roccet.cases import KINDS
 from experiments.roccet.judging import quantile_below, quantile_near, sums_over
-from experiments.roccet.made import NAMES
-from experiments.roccet.runs import Results
+from experiments.roccet.made import NAMES, Get, of_scheme
 from experiments.roccet.settings import RoccetSettings
 from kmod.terminal import counted
 
-__all__ = ["RECORDED", "judge_recorded"]
-
-Get = Callable[[str, str], NDArray[np.float64]]
+Place = tuple[str, Get]  # the kind of links, and the figures on them
 RTTS, MAXIMA, GOODPUT = "rtts_ms", "rtt_max_ms", "goodput_mbps"
 
 
@@ -94,43 +91,44 @@ def goodput_of_bbr(get: Get) -> list[Figure]:
     return [sums_over(f"{NAMES[rival]}", mine, get(rival, GOODPUT), least=0.9) for rival in ("bbr", "bbr3")]
 
 
-STATIONARY = (
+STATIONARY: tuple[Statement[Get], ...] = (
     Statement("VI-1", "All of ROCCET's smoothed RTTs are below CUBIC's first quartile", "max < p25",
               all_below_first_quartile),
-    Statement("VI-2", "75 % of ROCCET's smoothed RTTs are below BBRv3's median", "p75 < median", below_bbr3_median,
-              unvalidated=True),
+    Statement("VI-2", "75 % of ROCCET's smoothed RTTs are below BBRv3's median", "p75 < median", below_bbr3_median),
     Statement("VI-3", "CUBIC's goodput is higher", ">= 1 x", cubic_has_more),
-    Statement("VI-4", "ROCCET's and BBRv3's goodput are nearly the same", "0.9 to 1.1 x", goodput_like_bbr3,
-              unvalidated=True),
+    Statement("VI-4", "ROCCET's and BBRv3's goodput are nearly the same", "0.9 to 1.1 x", goodput_like_bbr3),
     Statement("target-3a", "ROCCET's 75th percentile is below CUBIC's median", "p75 < median", p75_below_median),
     Statement("target-3b", "ROCCET's goodput is at least 90 % of BBR's", ">= 0.9 x", goodput_of_bbr),
 )  # fmt: skip
-MOBILE = (
+MOBILE: tuple[Statement[Get], ...] = (
     Statement("VII-1", "ROCCET's median and 75th percentile are below CUBIC's 75th, its median below CUBIC's",
               "median and p75 < p75, median < median", below_cubic_p75),
     Statement("VII-2", "CUBIC's goodput is higher", ">= 1 x", cubic_has_more),
     Statement("VII-3", "ROCCET's 75th percentile and maximum are below BBRv3's", "p75 < p75, max < max",
-              below_bbr3_above, unvalidated=True),
-    Statement("VII-4", "ROCCET's 25th percentile and median are nearly BBRv3's", "within 20 %", like_bbr3_below,
-              unvalidated=True),
-    Statement("VII-5", "ROCCET and BBRv3 have nearly the same goodput", "0.9 to 1.1 x", goodput_like_bbr3,
-              unvalidated=True),
+              below_bbr3_above),
+    Statement("VII-4", "ROCCET's 25th percentile and median are nearly BBRv3's", "within 20 %", like_bbr3_below),
+    Statement("VII-5", "ROCCET and BBRv3 have nearly the same goodput", "0.9 to 1.1 x", goodput_like_bbr3),
     Statement("target-3c", "ROCCET's median and 75th percentile are each below CUBIC's", "median < median, p75 < p75",
               each_below),
     Statement("target-3d", "ROCCET's goodput is at least 90 % of BBR's", ">= 0.9 x", goodput_of_bbr),
 )  # fmt: skip
-RECORDED = {"stationary": STATIONARY, "mobile": MOBILE}
 
 
-def judge_recorded(_settings: RoccetSettings, results: Results) -> list[dict[str, Any]]:
-    """A row for each statement of sections VI and VII."""
-    rows = []
-    for kind, statements in RECORDED.items():
-        for statement in statements:
+def of_kind(kind: str, statement: Statement[Get]) -> Statement[Place]:
+    """The statement with figures on one kind of links, and none on the other."""
 
-            def get(scheme: str, figure: str, kind: str = kind) -> NDArray[np.float64]:
-                return results[f"{kind}-{scheme}"][figure]
+    def figures(place: Place) -> list[Figure]:
+        return statement.figures(place[1]) if place[0] == kind else []
 
-            at = f"{kind}, {counted(len(get('roccet', GOODPUT)), 'run')}"
-            rows.append(row_of(statement, statement.figures(get), at=at))
-    return rows
+    return Statement(statement.name, statement.words, statement.expected, figures)
+
+
+RECORDED = (*(of_kind("stationary", one) for one in STATIONARY), *(of_kind("mobile", one) for one in MOBILE))
+
+
+def recorded_views(results: Results[RoccetSettings]) -> dict[str, Place]:
+    """The figures of both kinds of links."""
+    runs = {kind: len(results.get(("recorded", kind, "roccet"), GOODPUT)) for kind in KINDS}
+    return {
+        f"{kind}, {counted(runs[kind], 'run')}": (kind, partial(of_scheme, results, "recorded", kind)) for kind in KINDS
+    }

@@ -13,16 +13,6 @@ from emulation.scenario.model import Scenario
 from emulation.scenario.path import Frozen
 from training.intervals import LEAST_SEEDS
 
-__all__ = [
-    "FrozenSettings",
-    "HalvedSettings",
-    "LinksSettings",
-    "RecordedSettings",
-    "RoccetSettings",
-    "ShareSettings",
-    "load_settings",
-]
-
 WIRE_BITS = 12_000
 Products = Annotated[float, Field(ge=0.25, le=1000)]
 
@@ -93,18 +83,12 @@ def load_settings(path: Path) -> RoccetSettings:
         EmulationError: the file cannot be read, or has unexpected content.
     """
     found = read_settings(path, RoccetSettings)
-    frozen, halved, share = found.frozen, found.halved, found.share
-    return found.model_copy(
-        update={
-            "frozen": frozen.model_copy(update={"scenario": path.parent / frozen.scenario}),
-            "halved": halved.model_copy(update={"scenarios": _located(halved.scenarios, path)}),
-            "share": share.model_copy(update={"scenarios": _located(share.scenarios, path)}),
-        }
-    )
-
-
-def _located(paths: tuple[Path, ...], path: Path) -> tuple[Path, ...]:
-    return tuple(path.parent / one for one in paths)
+    frozen = found.frozen.model_copy(update={"scenario": path.parent / found.frozen.scenario})
+    located = {
+        name: part.model_copy(update={"scenarios": tuple(path.parent / one for one in part.scenarios)})
+        for name, part in (("halved", found.halved), ("share", found.share))
+    }
+    return found.model_copy(update={"frozen": frozen, **located})
 
 
 def bdp_pkts(scenario: Scenario) -> float:

@@ -16,20 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from experiments.figures import Figure, Statement, row_of
+from experiments.campaign import Results, Values
+from experiments.figures import Figure, Statement
 from experiments.roccet.judging import all_within
 from experiments.roccet.made import NAMES
-from experiments.roccet.runs import Results
 from experiments.roccet.settings import RoccetSettings, ShareSettings, named_scenarios
 
-__all__ = ["SHARED", "Link", "judge_share"]
-
-Values = NDArray[np.float64]
 LARGER_BDP = 8  # the larger one where the paper compares two buffers; the smaller one has one BDP
 DEEP_BDP = 16  # from section VIII-B; "if the buffer size increases further"
 MANY = 8
@@ -44,7 +39,7 @@ class Link:
 
     name: str
     settings: ShareSettings
-    results: Results
+    results: Results[RoccetSettings]
     first: Link | None = None
 
     @property
@@ -66,7 +61,7 @@ class Link:
 
     def get(self, cca: str, buffer_bdp: float, crowd: str, figure: str) -> Values:
         """The values of a figure, one for each seed."""
-        return self.results[f"{self.name}-{buffer_bdp:g}bdp".replace(".", "-") + f"-{cca}-{crowd}"][figure]
+        return self.results.get(("share", self.name, f"{buffer_bdp:g}", cca, crowd), figure)
 
     def ratio(self, cca: str, buffer_bdp: float, flows: int) -> Values:
         """The one flow's share beside `flows` flows of ROCCET, over its equal share."""
@@ -96,31 +91,15 @@ def equal_among_roccet(link: Link) -> list[Figure]:
     return [all_within("equal share", link.cells(partial(link.ratio, "roccet")), least=0.8, most=1.25, unit="x")]
 
 
-def _more_than_equal(link: Link, cca: str) -> list[Figure]:
+def takes_more(link: Link, cca: str) -> list[Figure]:
     cells = link.cells(partial(link.ratio, cca), buffers=link.deeper)
     return [all_within(f"{NAMES[cca]}'s share", cells, least=1, unit="x")]
 
 
-def cubic_takes_more(link: Link) -> list[Figure]:
-    return _more_than_equal(link, "cubic")
-
-
-def bbr3_takes_more(link: Link) -> list[Figure]:
-    return _more_than_equal(link, "bbr3")
-
-
-def _worse_with_buffers(link: Link, cca: str) -> list[Figure]:
+def worse_with_buffers(link: Link, cca: str) -> list[Figure]:
     shallow, deep = link.nearest(1), link.nearest(LARGER_BDP)
     cells = link.cells(lambda b, n: link.ratio(cca, b, n) - link.ratio(cca, shallow, n), buffers=(deep,))
     return [all_within(f"{NAMES[cca]} more than at {shallow:g} BDP", cells, least=0, unit="x")]
-
-
-def worse_with_buffers(link: Link) -> list[Figure]:
-    return _worse_with_buffers(link, "cubic")
-
-
-def worse_with_buffers_bbr3(link: Link) -> list[Figure]:
-    return _worse_with_buffers(link, "bbr3")
 
 
 def cubic_above_bbr3(link: Link) -> list[Figure]:
@@ -142,6 +121,8 @@ def as_itself_at_one(link: Link) -> list[Figure]:
 
 
 def below_30(link: Link) -> list[Figure]:
+    if link.first is not None:
+        return []  # the paper states it of this link alone
     cells = link.cells(lambda b, n: 1 - link.get("bbr3", b, f"beside-{n}", "share"), flows=(1,))
     return [all_within("ROCCET's share", cells, most=0.3)]
 
@@ -153,10 +134,11 @@ def better_beside_bbr3(link: Link) -> list[Figure]:
 
 
 def fairer_than_first(link: Link) -> list[Figure]:
-    first = link.first or link
+    if link.first is None:
+        return []
     return [
-        all_within(f"{NAMES[cca]}'s less unequal", link.cells(partial(_less, link, first, cca), buffers=link.deeper),
-                   most=0, unit="x")
+        all_within(f"{NAMES[cca]}'s less unequal",
+                   link.cells(partial(_less, link, link.first, cca), buffers=link.deeper), most=0, unit="x")
         for cca in ("cubic", "bbr3")
     ]  # fmt: skip
 
@@ -184,41 +166,34 @@ def _harm(link: Link, cca: str) -> list[Figure]:
 
 SHARED = (
     Statement("VIII-1", "ROCCET has a nearly equal share with other ROCCET flows", "0.8 to 1.25 x", equal_among_roccet),
-    Statement("VIII-2", "CUBIC gets more than the equal share beyond one BDP", ">= 1 x", cubic_takes_more),
-    Statement("VIII-3", "BBRv3 gets more than the equal share beyond one BDP", ">= 1 x", bbr3_takes_more,
-              unvalidated=True),
-    Statement("VIII-4", "The larger the buffer, the more CUBIC takes", "more at 8 BDP than at 1", worse_with_buffers),
+    Statement("VIII-2", "CUBIC gets more than the equal share beyond one BDP", ">= 1 x",
+              partial(takes_more, cca="cubic")),
+    Statement("VIII-3", "BBRv3 gets more than the equal share beyond one BDP", ">= 1 x",
+              partial(takes_more, cca="bbr3")),
+    Statement("VIII-4", "The larger the buffer, the more CUBIC takes", "more at 8 BDP than at 1",
+              partial(worse_with_buffers, cca="cubic")),
     Statement("VIII-5", "The larger the buffer, the more BBRv3 takes", "more at 8 BDP than at 1",
-              worse_with_buffers_bbr3, unvalidated=True),
-    Statement("VIII-6", "CUBIC gets more than BBRv3", "beyond one BDP", cubic_above_bbr3, unvalidated=True),
+              partial(worse_with_buffers, cca="bbr3")),
+    Statement("VIII-6", "CUBIC gets more than BBRv3", "beyond one BDP", cubic_above_bbr3),
     Statement("VIII-7", "Beside 8 ROCCET flows or more CUBIC's share is more equal again in the largest buffers",
               "less than at 16 BDP", fairer_at_last),
     Statement("VIII-8", "At one BDP CUBIC shares with ROCCET as with itself", "within 10 points", as_itself_at_one),
-    Statement("VIII-9", "Beside one BBRv3 flow ROCCET has less than 30 %", "at each buffer (of 50 Mbit/s)", below_30,
-              unvalidated=True),
+    Statement("VIII-9", "Beside one BBRv3 flow ROCCET has less than 30 %", "at each buffer (of 50 Mbit/s)", below_30),
     Statement("VIII-10", "Beyond one BDP ROCCET has more beside BBRv3 than beside CUBIC", "one flow each",
-              better_beside_bbr3, unvalidated=True),
+              better_beside_bbr3),
     Statement("VIII-11", "The slower link shares more equally with CUBIC and BBRv3", "less than on the other link",
-              fairer_than_first, unvalidated=True),
+              fairer_than_first),
     Statement("target-4a", "ROCCET does CUBIC no more harm than CUBIC does", "<= 0", partial(_harm, cca="cubic")),
     Statement("target-4b", "ROCCET does BBRv1 no more harm than BBRv1 does", "<= 0", partial(_harm, cca="bbr")),
-    Statement("target-4c", "ROCCET does BBRv3 no more harm than BBRv3 does", "<= 0", partial(_harm, cca="bbr3"),
-              unvalidated=True),
+    Statement("target-4c", "ROCCET does BBRv3 no more harm than BBRv3 does", "<= 0", partial(_harm, cca="bbr3")),
 )  # fmt: skip
-OF_THE_FIRST = frozenset({"VIII-9"})
-OF_THE_OTHERS = frozenset({"VIII-11"})
 
 
-def judge_share(settings: RoccetSettings, results: Results) -> list[dict[str, Any]]:
-    """A row for each statement of section VIII and each link that it is about."""
-    rows = []
-    scenarios = named_scenarios(settings.share.scenarios)
-    first = Link(next(iter(scenarios)), settings.share, results)
-    for statement in SHARED:
-        for name, scenario in scenarios.items():
-            if statement.name in (OF_THE_OTHERS if name == first.name else OF_THE_FIRST):
-                continue
-            link = first if name == first.name else Link(name, settings.share, results, first)
-            at = f"{scenario.link.rate_mbps or 0:g} Mbit/s x {scenario.link.rtt_ms:g} ms"
-            rows.append(row_of(statement, statement.figures(link), at=at))
-    return rows
+def share_views(results: Results[RoccetSettings]) -> dict[str, Link]:
+    """The links. The statements compare the others with the settings' first one."""
+    found: dict[str, Link] = {}
+    share = results.settings.share
+    for name, scenario in named_scenarios(share.scenarios).items():
+        at = f"{scenario.link.rate_mbps or 0:g} Mbit/s x {scenario.link.rtt_ms:g} ms"
+        found[at] = Link(name, share, results, next(iter(found.values()), None))
+    return found

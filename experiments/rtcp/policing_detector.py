@@ -33,8 +33,6 @@ from numpy.typing import NDArray
 
 from emulation.run.qos import QoS
 
-__all__ = ["SentPackets", "policed_pkts_per_s", "sent_packets"]
-
 LEAST_LOST = 15
 EMPTY_PKTS = 2.0
 MOST_STRAY_LOST, MOST_STRAY_PASSED = 0.1, 0.03

@@ -8,22 +8,16 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from emulation.scenario.files import read_settings
 from emulation.scenario.model import MSS_BYTES, Transfer
 from emulation.scenario.path import Frozen, Policer, RateStep, SteppedPolicer
+from emulation.scenario.video import Abr, VideoSpec
 from experiments.figures import Seeds
-from experiments.rtcp.video import VideoSettings
 from training.intervals import LEAST_SEEDS
-
-__all__ = [
-    "Baseline", "Burst", "Connection", "Connections", "Fairness", "Freed", "Lifted", "LiftedGrid", "Limited",
-    "Map", "Pattern", "Probing",
-    "RtcpSettings", "Second", "Unlimited", "load_settings",
-]  # fmt: skip
 
 Megabits = Annotated[float, Field(gt=0, le=1e4)]
 Milliseconds = Annotated[float, Field(gt=0, le=10_000)]
@@ -43,6 +37,13 @@ class Limited(Frozen):
     def policer(self) -> Policer:
         """The policer as an element of the path."""
         return Policer(rate_mbps=self.rate_mbps, bucket_bytes=self.bucket_bytes)
+
+
+class Policing(Frozen):
+    """Files of unmodified algorithms behind the first operator's policer, at all access rates."""
+
+    longer_rtts_ms: tuple[Milliseconds, ...] = Field(min_length=2, description="of Appendix B, besides the operator's")
+    seeds: Seeds = Field(description="at most so many of the runs of each file")
 
 
 class Unlimited(Frozen):
@@ -173,6 +174,30 @@ class Fairness(Frozen):
     joins_s: float = Field(gt=5, le=3600)
 
 
+class VideoSettings(Frozen):
+    """The videos, and the ABRs that choose their bitrates. The ABR of `video` itself is not used."""
+
+    abrs: tuple[Abr, ...] = Field(min_length=1)
+    sessions: int = Field(ge=2, le=100)
+    idle_s: float = Field(ge=0, le=3600, description="from the last chunk of a session to the next one's start")
+    spread: float = Field(ge=0, lt=1, description="sizes are within 1 +- this of bitrate x duration, evenly")
+    video: VideoSpec
+
+    @model_validator(mode="after")
+    def _playable(self) -> VideoSettings:
+        for abr in self.abrs:
+            self.chosen_by(abr)
+        return self
+
+    def chosen_by(self, abr: str) -> VideoSpec:
+        """The video with that ABR.
+
+        Raises:
+            ValueError: the video does not suit the ABR.
+        """
+        return VideoSpec.model_validate({**self.video.model_dump(), "abr": abr})
+
+
 class Baseline(Frozen):
     """The runs that another detector observes."""
 
@@ -190,6 +215,8 @@ class RtcpSettings(Frozen):
     jitter_ms: float = Field(gt=0, le=100)
     download_s: float = Field(gt=1, le=3600)
     limited: dict[Name, Limited] = Field(min_length=1)
+    policing: Policing
+    policer: Literal["before", "behind"] = Field("before", description="of policing, seen from the access link")
     unlimited: dict[Name, Unlimited] = Field(min_length=1)
     buffers_pkts: tuple[Annotated[int, Field(ge=1, lt=2**32)], ...] = Field(min_length=1)
     burst: Burst
@@ -207,7 +234,8 @@ class RtcpSettings(Frozen):
     @model_validator(mode="after")
     def _known(self) -> RtcpSettings:
         ascending = {"sizes_bytes": self.sizes_bytes, "probing.every_rounds": self.probing.every_rounds,
-                     "probing.gains_permille": self.probing.gains_permille}  # fmt: skip
+                     "probing.gains_permille": self.probing.gains_permille,
+                     "policing.longer_rtts_ms": self.policing.longer_rtts_ms}  # fmt: skip
         for where, values in ascending.items():
             if list(values) != sorted(set(values)):
                 raise ValueError(f"expected {where} ascending, each once, got {list(values)}")
@@ -219,6 +247,16 @@ class RtcpSettings(Frozen):
             if limited not in self.limited:
                 raise ValueError(f"expected {where}.limited among {', '.join(self.limited)}, got {limited}")
         return self
+
+    @property
+    def policed(self) -> Limited:
+        """The operator of `policing`: the first one."""
+        return next(iter(self.limited.values()))
+
+    @property
+    def policed_rtts_ms(self) -> tuple[float, ...]:
+        """The RTTs of `policing`, each once."""
+        return tuple(dict.fromkeys((self.policed.rtt_ms, *self.policing.longer_rtts_ms)))
 
 
 def load_settings(path: Path) -> RtcpSettings:

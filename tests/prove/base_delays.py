@@ -31,11 +31,11 @@ import numpy as np
 
 from emulation import BaseDelay, DelayStep, FlowSpec, LinkSpec, QoS, Scenario, simulate
 from emulation.mahimahi.machine import Watch
+from emulation.mahimahi.path import path_of_mahimahi
 from emulation.mahimahi.processors import kept_awake
 from emulation.mahimahi.runner import emulate
 from emulation.scenario.files import load_scenario
 from emulation.traces import Trace, read_recordings
-from experiments.fidelity.path import path_of_mahimahi
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = ("handover", "delay-ramp", "delay-step")

@@ -31,6 +31,7 @@ import click
 import numpy as np
 
 from emulation import FlowSpec, LinkSpec, Scenario, simulate
+from emulation.mahimahi.path import path_of_mahimahi
 from emulation.pantheon.data_folder import begin
 from emulation.pantheon.links import EmulatorFile, Side, TestLink, link_of_file
 from emulation.pantheon.logs import log_path, read_log
@@ -39,7 +40,6 @@ from emulation.pantheon.schemes import read_schemes
 from emulation.pantheon.statistics import run_statistics
 from emulation.pantheon.test_command import Test, run_tests
 from emulation.traces import Trace
-from experiments.fidelity.path import path_of_mahimahi
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMES = ("tquic-bbr3", "tquic-copa", "rtcp_bbr3")

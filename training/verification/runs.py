@@ -8,7 +8,7 @@ A run is late if Mahimahi's shells woke up late (emulation/mahimahi/machine.py).
 fewer beside them. After TRIES the run that was the least late counts, and the ensemble states its share of late timers.
 
 Without a kernel (`simulator`) the path has Mahimahi's clock of whole ms (emulation/mahimahi/clock.py). The bursts of
-ACKs of experiments/fidelity/path.py were fitted to BBR and CUBIC. Over them GR with short windows is slower than on the
+ACKs of emulation/mahimahi/path.py were fitted to BBR and CUBIC. Over them GR with short windows is slower than on the
 kernel.
 """
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from emulation.errors import EmulationError
+from emulation.mahimahi.path import path_of_mahimahi
 from emulation.mahimahi.translate import Runner
 from emulation.run.qos import QoS
 from emulation.run.simulator import simulate
 from emulation.scenario.model import Scenario
-from experiments.fidelity import campaign
-from experiments.fidelity.path import path_of_mahimahi
-from experiments.fidelity.pieces import Pieces
-from experiments.fidelity.plan import Case, Plan, cases_of, load_plan
+from experiments.fidelity import kernels
+from experiments.fidelity.plan import Case, Pieces, Plan, cases_of, load_plan
 
 PLAN = """\
 runs: 2
@@ -55,7 +54,6 @@ class StandInKernel:
         scenarios: Sequence[Scenario],
         each: Callable[[int, QoS | EmulationError], None],
         *,
-        series_every_s: float | None = None,
         processors: int | None = None,
     ) -> None:
         self.processors.append(processors)
@@ -68,7 +66,7 @@ class StandInKernel:
                 continue
             self.ran.append(scenario.name)
             path = path_of_mahimahi(self._slowed(scenario), runner="mahimahi")
-            each(number, simulate(path, series_every_s=series_every_s))
+            each(number, simulate(path))
 
     def _slowed(self, scenario: Scenario) -> Scenario:
         rate_mbps = (scenario.link.rate_mbps or 0) * self.slower
@@ -80,9 +78,9 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> StandInKernel:
     """In place of this machine's and the guest's."""
     kernel = StandInKernel()
     algorithms = {"cubic": "cubic", "reno": "reno"}
-    monkeypatch.setattr(campaign.host, "host_runner", lambda: Runner(name="mahimahi", algorithms=algorithms))
-    monkeypatch.setattr(campaign.host, "emulate_each", kernel.emulate_each)
-    monkeypatch.setattr(campaign, "lacking_for_guests", lambda: "no guest in this test")
+    monkeypatch.setattr(kernels.host, "host_runner", lambda: Runner(name="mahimahi", algorithms=algorithms))
+    monkeypatch.setattr(kernels.host, "emulate_each", kernel.emulate_each)
+    monkeypatch.setattr(kernels, "lacking_for_guests", lambda: "no guest in this test")
     return kernel
 
 
@@ -101,11 +99,10 @@ def plan(plan_file: Path) -> Plan:
 
 
 @pytest.fixture
-def choose(plan: Plan, plan_file: Path, tmp_path: Path) -> Callable[..., list[Case]]:
+def choose(plan: Plan, plan_file: Path) -> Callable[..., list[Case]]:
     """Cases of the small plan; options as of cases_of."""
 
     def choose(*patterns: str, short: bool = False, runners: tuple[str, ...] = ()) -> list[Case]:
-        pieces = Pieces(None, folder=tmp_path / "pieces")
-        return cases_of(plan, source=plan_file, pieces=pieces, patterns=patterns, short=short, runners=runners)
+        return cases_of(plan, source=plan_file, pieces=Pieces(None), patterns=patterns, short=short, runners=runners)
 
     return choose

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from emulation.mahimahi.machine import Machine
-from experiments.fidelity._plot import errors_figure
-from experiments.fidelity.campaign import Outcome
 from experiments.fidelity.judge import Comparison, Reduction, compare, reductions_of, verdicts_of
+from experiments.fidelity.kernels import Outcome
 from experiments.fidelity.plan import Case, Plan
-from experiments.fidelity.results import Figures, RunResult
+from experiments.fidelity.plot import errors_figure
+from experiments.fidelity.runs import Figures, Run
 from tests.figures import is_inside
 
 Choose = Callable[..., list[Case]]
@@ -21,7 +21,7 @@ Choose = Callable[..., list[Case]]
 
 def run(
     throughput_mbps: float = 10.0, delay_ms: float = 100.0, resent: float = 0.02, *, late_share: float = 0.001
-) -> RunResult:
+) -> Run:
     figures = Figures(
         throughput_mbps=throughput_mbps,
         queueing_delay_p95_ms=delay_ms,
@@ -31,11 +31,12 @@ def run(
         rtt_p50_ms=0.0,
         timeouts=0,
     )
-    return RunResult(key="", figures=figures, machine=Machine(idle_share=0.5, load=1.0, late_share=late_share))
+    machine = Machine(idle_share=0.5, load=1.0, late_share=late_share)
+    return Run(case="", number=0, scenario="", made_with={}, figures=figures, machine=machine)
 
 
-def compared(plan: Plan, case: Case, real: Sequence[RunResult], simulated: Sequence[RunResult]) -> Comparison:
-    (found,) = compare(plan, [Outcome(case, real=list(real), simulated=list(simulated))])
+def compared(plan: Plan, case: Case, real: Sequence[Run], simulated: Sequence[Run]) -> Comparison:
+    (found,) = compare(plan, [Outcome(case, real=list(real), simulated=[one.figures for one in simulated])])
     return found
 
 
@@ -107,9 +108,9 @@ def test_what_chance_makes_of_medians_is_taken_off_before_a_case_is_beyond(plan:
 
 
 def test_cases_that_may_be_beyond_are_counted_apart(plan: Plan, case: Case) -> None:
-    outcome = Outcome(case, real=[run(delay_ms=value) for value in (50, 60, 90)], simulated=[run(delay_ms=80)])
+    outcome = Outcome(case, real=[run(delay_ms=value) for value in (50, 60, 90)], simulated=[run(delay_ms=80).figures])
     verdict = next(one for one in verdicts_of(plan, [outcome], compare(plan, [outcome])) if "delay never" in one.line)
-    assert (verdict.found, verdict.holds) == ("0 of 1 are, 1 more by no more than chance", True)
+    assert (verdict.found, verdict.holds) == ("0 of 1 case exceed it, and 1 by no more than chance explains", True)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_one_case_beyond_is_too_many(plan: Plan, case: Case) -> None:
     far = compared(plan, case, [run()], [run(11.6, 131)])
     verdicts = verdicts_of(plan, [], [good] * 99 + [far])
     assert [verdict.holds for verdict in verdicts] == [True, False, True, False, True, False, True]
-    assert verdicts[1].found == "1 of 100 are"
+    assert verdicts[1].found == "1 of 100 cases exceed it"
 
 
 def test_what_is_outside_has_to_be_explained_figure_by_figure(plan: Plan, choose: Choose) -> None:
@@ -178,7 +179,10 @@ def test_what_is_outside_has_to_be_explained_figure_by_figure(plan: Plan, choose
 
 
 def test_a_case_that_lacks_runs_falls_short_unless_its_runner_refuses_it(plan: Plan, case: Case) -> None:
-    whole, half = Outcome(case, 2, real=[run()] * 2, simulated=[run()]), Outcome(case, 2, [run()], [run()])
+    whole, half = (
+        Outcome(case, 2, real=[run()] * 2, simulated=[run().figures]),
+        Outcome(case, 2, [run()], [run().figures]),
+    )
     failed, refused = Outcome(case, 2, failed=["it broke"]), Outcome(case, 2, refused="no guest")
     for outcomes, holds in (([whole, refused], True), ([whole, half], False), ([whole, failed], False)):
         assert verdicts_of(plan, outcomes, compare(plan, outcomes))[-1].holds is holds
@@ -196,7 +200,7 @@ def reduced(plan: Plan, choose: Choose, real: list[float], simulated: list[float
         Outcome(
             choose(f"slow/{cca}")[0],
             real=[run(resent=rate) for rate in rates[0]],
-            simulated=[run(resent=rate) for rate in rates[1]],
+            simulated=[run(resent=rate).figures for rate in rates[1]],
         )
         for cca, rates in {
             "cubic": ([0.1] * len(real), [0.1] * len(simulated)),
@@ -213,7 +217,7 @@ def test_reductions_agree_where_the_kernels_median_lies_among_the_simulators(
     plan: Plan, choose: Choose, real: list[float], agrees: bool
 ) -> None:
     (found,) = reduced(plan, choose, real, [0.03, 0.06, 0.05])
-    assert (found.name, found.cca, found.base) == ("slow", "reno", "cubic")
+    assert (found.scenario, found.cca, found.base) == ("slow", "reno", "cubic")
     assert (found.simulated.least, found.simulated.median, found.simulated.most) == pytest.approx((0.4, 0.5, 0.7))
     assert found.agrees is agrees
 
@@ -222,7 +226,7 @@ def test_no_reduction_without_runs_of_both_or_against_a_base_that_resends_nothin
     assert reduced(plan, choose, [], [0.05]) == []
     against = plan.model_copy(update={"reductions": {"reno": "cubic"}})
     reno, nothing = (
-        Outcome(choose(f"slow/{cca}")[0], real=[run(resent=rate)], simulated=[run(resent=rate)])
+        Outcome(choose(f"slow/{cca}")[0], real=[run(resent=rate)], simulated=[run(resent=rate).figures])
         for cca, rate in (("reno", 0.05), ("cubic", 0.0))
     )
     assert reductions_of(against, [reno, nothing]) == []
@@ -232,10 +236,10 @@ def test_no_reduction_without_runs_of_both_or_against_a_base_that_resends_nothin
 
 def test_reductions_are_a_line_of_plans_that_ask_for_them(plan: Plan, choose: Choose) -> None:
     against = plan.model_copy(update={"reductions": {"reno": "cubic"}})
-    cubic = Outcome(choose("slow/cubic")[0], real=[run(resent=0.1)], simulated=[run(resent=0.1)])
+    cubic = Outcome(choose("slow/cubic")[0], real=[run(resent=0.1)], simulated=[run(resent=0.1).figures])
     for rate, holds in ((0.05, True), (0.06, False)):
-        reno = Outcome(choose("slow/reno")[0], real=[run(resent=rate)], simulated=[run(resent=0.05)])
+        reno = Outcome(choose("slow/reno")[0], real=[run(resent=rate)], simulated=[run(resent=0.05).figures])
         outcomes = [cubic, reno]
         line = [one for one in verdicts_of(against, outcomes, compare(against, outcomes)) if "reduction" in one.line]
-        assert [(one.found, one.holds) for one in line] == [(f"{int(holds)} of 1 do", holds)]
+        assert [(one.found, one.holds) for one in line] == [(f"in {int(holds)} of 1 case", holds)]
         assert not [one for one in verdicts_of(plan, outcomes, compare(plan, outcomes)) if "reduction" in one.line]

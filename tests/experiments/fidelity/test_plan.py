@@ -11,8 +11,7 @@ import pytest
 
 from emulation.errors import EmulationError
 from emulation.scenario.path import Policer
-from experiments.fidelity.pieces import Pieces
-from experiments.fidelity.plan import DEFAULT_PLAN, Case, Plan, cases_of, load_plan
+from experiments.fidelity.plan import DEFAULT_PLAN, Case, Pieces, Plan, cases_of, load_plan
 
 from .conftest import PLAN
 
@@ -37,7 +36,7 @@ def test_a_case_is_a_scenario_with_an_algorithm_on_its_runner(choose: Choose) ->
 def test_a_scenario_may_be_run_elsewhere_than_its_algorithms(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN.replace("name: slow,", "name: slow, runner: mahimahi,"), encoding="utf-8")
-    cases = cases_of(load_plan(path), source=path, pieces=Pieces(None, folder=tmp_path), runners=["mahimahi"])
+    cases = cases_of(load_plan(path), source=path, pieces=Pieces(None), runners=["mahimahi"])
     assert keys(cases) == ["slow/cubic", "slow/reno", "slow/gr", "fast/cubic"]
 
 
@@ -66,7 +65,7 @@ def test_plans_of_the_repository_can_be_read(path: Path) -> None:
 def test_a_tiny_buffer_still_holds_two_packets(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN.replace("buffer_bdp: 2", "buffer_bdp: 0.01"), encoding="utf-8")
-    (case,) = cases_of(load_plan(path), source=path, pieces=Pieces(None, folder=tmp_path), patterns=["slow/cubic"])
+    (case,) = cases_of(load_plan(path), source=path, pieces=Pieces(None), patterns=["slow/cubic"])
     assert case.scenario is not None
     assert case.scenario.link.buffer_pkts == 2
 
@@ -84,7 +83,7 @@ def test_a_whole_name_means_that_case_alone(tmp_path: Path) -> None:
     path.write_text(PLAN.replace("name: fast", "name: not-slow").replace("fast/", "not-slow/"), encoding="utf-8")
 
     def chosen(pattern: str) -> list[str]:
-        return keys(cases_of(load_plan(path), source=path, pieces=Pieces(None, folder=tmp_path), patterns=[pattern]))
+        return keys(cases_of(load_plan(path), source=path, pieces=Pieces(None), patterns=[pattern]))
 
     assert chosen("slow/cubic") == ["slow/cubic"]
     assert chosen("low/cubic") == ["slow/cubic", "not-slow/cubic"]
@@ -94,7 +93,7 @@ def test_the_short_version_takes_less_time(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN.replace("name: fast,", "name: fast, times: 4,"), encoding="utf-8")
     assert "times: 4" in path.read_text(encoding="utf-8")
-    (case,) = cases_of(load_plan(path), source=path, pieces=Pieces(None, folder=tmp_path), short=True)
+    (case,) = cases_of(load_plan(path), source=path, pieces=Pieces(None), short=True)
     assert case.key == "fast/cubic"
     assert case.scenario is not None
     assert case.scenario.duration_s == 1
@@ -105,7 +104,7 @@ def test_the_guest_has_shorter_and_fewer_runs_where_the_plan_says_so(tmp_path: P
     path = tmp_path / "plan.yaml"
     often = PLAN.replace("buffer_bdp: 2}}", "buffer_bdp: 2}, duration_s: 60, times: 4}")
     path.write_text(often + "guest: {longest_s: 15, times: 2}\n", encoding="utf-8")
-    cases = cases_of(load_plan(path), source=path, pieces=Pieces(None, folder=tmp_path), patterns=["slow"])
+    cases = cases_of(load_plan(path), source=path, pieces=Pieces(None), patterns=["slow"])
     assert [(case.key, case.scenario.duration_s, case.times) for case in cases if case.scenario] == [
         ("slow/cubic", 60, 4),
         ("slow/reno", 60, 4),
@@ -150,7 +149,7 @@ def test_a_scenario_that_is_none_is_refused_by_name(tmp_path: Path, link: str, w
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN.replace("{rate_mbps: 2, rtt_ms: 50, buffer_bdp: 2}", link), encoding="utf-8")
     with pytest.raises(EmulationError, match=words):
-        cases_of(load_plan(path), source=path, pieces=Pieces(None, folder=tmp_path))
+        cases_of(load_plan(path), source=path, pieces=Pieces(None))
 
 
 def write_recording(folder: Path) -> None:
@@ -167,65 +166,42 @@ def recorded_plan(tmp_path: Path, *, start_s: float) -> tuple[Plan, Path]:
     return load_plan(path), path
 
 
-def test_a_piece_of_a_recording_is_cut_and_kept(tmp_path: Path) -> None:
+def test_a_piece_of_a_recording_is_cut_and_its_dataset_read_once(tmp_path: Path) -> None:
     write_recording(tmp_path / "traces")
     plan, path = recorded_plan(tmp_path, start_s=10)
-    asked: list[str] = []
+    read: list[str] = []
+    pieces = Pieces(tmp_path / "traces", progress=read.append)
     for _ in range(2):
-        pieces = Pieces(tmp_path / "traces", folder=tmp_path / "pieces", progress=asked.append)
         (case,) = cases_of(plan, source=path, pieces=pieces, patterns=["slow/cubic"])
         assert case.scenario is not None
         assert case.scenario.link.trace is not None
         assert np.array_equal(case.scenario.link.trace.opportunities_ms, np.arange(0, 7000, 4))
         # 3 Mbit/s x 40 ms = 10 packets.
         assert case.scenario.link.buffer_pkts == 10
-    assert asked == ["links"], "the second time it is read from the folder of pieces"
-
-
-def test_another_recording_of_that_name_is_read_anew(tmp_path: Path) -> None:
-    write_recording(tmp_path / "traces")
-    plan, path = recorded_plan(tmp_path, start_s=10)
-    pieces = Pieces(tmp_path / "traces", folder=tmp_path / "pieces")
-    cases_of(plan, source=path, pieces=pieces, patterns=["slow/cubic"])
-    times = "".join(f"{at_ms}\n" for at_ms in range(8, 60_001, 8))
-    (tmp_path / "traces" / "links" / "drive.down").write_text(times, encoding="ascii")
-    pieces = Pieces(tmp_path / "traces", folder=tmp_path / "pieces")
-    (case,) = cases_of(plan, source=path, pieces=pieces, patterns=["slow/cubic"])
-    assert case.scenario is not None
-    assert case.scenario.link.trace is not None
-    assert case.scenario.link.trace.mean_rate_mbps == pytest.approx(1.5, rel=0.01)
+    assert read == ["links"]
 
 
 def test_a_piece_beyond_the_end_is_refused(tmp_path: Path) -> None:
     write_recording(tmp_path / "traces")
     plan, path = recorded_plan(tmp_path, start_s=58)
     with pytest.raises(EmulationError, match="expected a piece within 0 to 60000 ms"):
-        cases_of(plan, source=path, pieces=Pieces(tmp_path / "traces", folder=tmp_path))
-
-
-def test_no_recording_is_read_where_its_pieces_cannot_be_kept(tmp_path: Path) -> None:
-    write_recording(tmp_path / "traces")
-    plan, path = recorded_plan(tmp_path, start_s=10)
-    asked: list[str] = []
-    pieces = Pieces(tmp_path / "traces", folder=path / "pieces", progress=asked.append)
-    with pytest.raises(EmulationError, match=r"pieces: expected a folder to keep pieces in, got none"):
-        cases_of(plan, source=path, pieces=pieces, patterns=["slow/cubic"])
-    assert not asked
+        cases_of(plan, source=path, pieces=Pieces(tmp_path / "traces"))
 
 
 @pytest.mark.parametrize(("folder", "words"), [(None, "no recorded traces"), ("traces", "no dataset links")])
 def test_without_the_recording_a_case_lacks_it(tmp_path: Path, folder: str | None, words: str) -> None:
-    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "others").mkdir(parents=True)
+    (tmp_path / "traces" / "others" / "a.down").write_text("1\n2\n", encoding="ascii")
     plan, path = recorded_plan(tmp_path, start_s=0)
     source = None if folder is None else tmp_path / folder
-    (case,) = cases_of(plan, source=path, pieces=Pieces(source, folder=tmp_path / "pieces"), patterns=["slow/cubic"])
+    (case,) = cases_of(plan, source=path, pieces=Pieces(source), patterns=["slow/cubic"])
     assert case.scenario is None
     assert words in case.lacks
 
 
-def test_the_plan_that_comes_along_holds_what_the_papers_use(tmp_path: Path) -> None:
+def test_the_plan_that_comes_along_holds_what_the_papers_use() -> None:
     plan = load_plan(DEFAULT_PLAN)
-    cases = cases_of(plan, source=DEFAULT_PLAN, pieces=Pieces(None, folder=tmp_path))
+    cases = cases_of(plan, source=DEFAULT_PLAN, pieces=Pieces(None))
     assert len(plan.scenarios) >= 24
     assert plan.runs >= 3
     assert {case.cca for case in cases} == {"cubic", "bbr", "reno", "gr"}
@@ -242,9 +218,9 @@ def test_the_plan_that_comes_along_holds_what_the_papers_use(tmp_path: Path) -> 
     assert datasets == {"4g", "3g", "mobile"}
 
 
-def test_the_short_version_fits_into_four_minutes_even_with_one_run_at_a_time(tmp_path: Path) -> None:
+def test_the_short_version_fits_into_four_minutes_even_with_one_run_at_a_time() -> None:
     plan = load_plan(DEFAULT_PLAN)
-    cases = cases_of(plan, source=DEFAULT_PLAN, pieces=Pieces(None, folder=tmp_path), short=True)
+    cases = cases_of(plan, source=DEFAULT_PLAN, pieces=Pieces(None), short=True)
     # Programs start before a run's time and end behind it.
     around_s = 5
     lasts_s = [case.scenario.duration_s + around_s for case in cases if case.scenario is not None]

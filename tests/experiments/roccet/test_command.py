@@ -13,16 +13,12 @@ from click.testing import CliRunner
 
 from emulation import EmulationError
 from emulation.traces import Recording, Trace
-from experiments.roccet import load_settings, markdown_of, plan, tables_of
+from experiments.command import run_parts
+from experiments.roccet import ROCCET, command
 from experiments.roccet.cases import pieces_of
-from experiments.roccet.command import lines_of
-from experiments.roccet.plot import make_figure
-from experiments.roccet.runs import key_of, run_cases
-from experiments.roccet.settings import LinksSettings, bdp_pkts, named_scenarios
+from experiments.roccet.settings import LinksSettings, bdp_pkts, load_settings, named_scenarios
 from tests.figures import is_inside
 from training.errors import TrainingError
-from training.reports.cli import report
-from training.study import Journal
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 SMALL = {
@@ -99,32 +95,13 @@ def test_pieces_are_spread_over_the_recordings_and_leave_outages_out() -> None:
     pieces = pieces_of([recording], links)
     assert [piece.name for piece in pieces] == ["a[0:2000]", "a[8000:10000]", "a[24000:26000]", "a[30000:32000]",
                                                 "a[38000:40000]"]  # fmt: skip
-    with pytest.raises(TrainingError, match=r"expected five pieces or more of other, got 0 \(of made\)"):
-        pieces_of([recording], links.model_copy(update={"dataset": "other"}))
+    with pytest.raises(TrainingError, match="expected five pieces or more of made, got 0"):
+        pieces_of([], links)
 
 
-def test_a_case_that_is_over_is_not_run_again_and_gives_the_same_on_any_number_of_threads(
-    small: Path, tmp_path: Path
-) -> None:
-    settings = load_settings(small / "roccet.yaml")
-    cases = plan(settings, parts=("halved",), recordings=()).every[:2]
-    journal = Journal(tmp_path, key=key_of(settings.halved, cases))
-    first = run_cases(cases[:1], journal=journal, threads=1)
-    done_s: list[float] = []
-    both = run_cases(cases, journal=journal, threads=2, advance=done_s.append)
-    assert set(journal.parts()) == {case.name for case in cases}
-    assert sum(done_s) == sum(s.duration_s for case in cases for s in case.scenarios)
-    again = run_cases(cases, threads=2)
-    for name, figures in again.items():
-        for figure, values in figures.items():
-            assert np.array_equal(values, both[name][figure])
-    assert first[cases[0].name].keys() == again[cases[0].name].keys()
-    assert key_of(settings.halved, cases[:1]) != key_of(settings.halved, cases)
-
-
-def test_the_whole_report_on_a_small_scale(small: Path, traces: Path, tmp_path: Path) -> None:
-    options = ["roccet", "--config", str(small / "roccet.yaml"), "--traces", str(traces), "--work", str(tmp_path / "w")]
-    result = CliRunner().invoke(report, [*options, "--json", "--plot", str(tmp_path / "roccet.png")],
+def test_the_whole_campaign_on_a_small_scale(small: Path, traces: Path, tmp_path: Path) -> None:
+    options = ["--config", str(small / "roccet.yaml"), "--traces", str(traces), "--work", str(tmp_path / "w")]
+    result = CliRunner().invoke(command, [*options, "--json", "--plot", str(tmp_path / "roccet.png")],
                                 catch_exceptions=False)  # fmt: skip
     assert result.exit_code == 0
     figures = json.loads(result.stdout)
@@ -132,33 +109,31 @@ def test_the_whole_report_on_a_small_scale(small: Path, traces: Path, tmp_path: 
     assert (tmp_path / "roccet.png").stat().st_size > 10_000
     agrees = {row["statement"]: row["agrees"] for row in figures["rows"]}
     assert all(agrees[name] for name in ("III-1", "III-2", "IX-1", "IX-7", "target-2b"))
-    text = CliRunner().invoke(report, [*options, "--enforce"], catch_exceptions=False)
+    text = CliRunner().invoke(command, [*options, "--enforce"], catch_exceptions=False)
     assert text.exit_code == (1 if figures["rows_differing"] else 0)
-    assert {part: len(rows) for part, rows in figures["tables"].items()} == {
-        "halved": len(figures["settings"]["halved"]["buffers_bdp"])
-        * len(figures["settings"]["halved"]["scenarios"])
-        * 4,
-        "recorded": 2 * 4,
-        "share": len(figures["settings"]["share"]["scenarios"]) * 4 * 2,
-    }
-    before, after = ({row["scheme"]: row[f"rtt_{when}_ms"] for row in figures["tables"]["halved"]}
-                     for when in ("before", "after"))  # fmt: skip
-    assert after["CUBIC"] > 1.5 * before["CUBIC"] > 1.5 * after["ROCCET"]
-    for row in figures["tables"]["recorded"]:
-        assert row["goodput_p25_mbps"] <= row["goodput_median_mbps"] <= row["goodput_p75_mbps"]
-        assert row["rtt_p25_ms"] <= row["rtt_median_ms"] <= row["rtt_p75_ms"]
-    assert all(0 < row["over_equal_share"] < row["roccet_flows"] + 1 for row in figures["tables"]["share"])
-    written = CliRunner().invoke(report, [*options, "--markdown"], catch_exceptions=False).stdout
-    one = figures["tables"]["halved"][0]
-    assert f"| ROCCET | {one['rtt_before_ms']:.1f} ± {one['rtt_before_ms_interval']:.1f} |" in written
+    assert text.stdout.startswith("The frozen window, section III\n")
     rows = len(figures["rows"])
-    assert f"agree in {rows - figures['rows_differing']} of {rows}; 5 seeds" in text.stdout
+    assert f"{rows - figures['rows_differing']} of {rows} rows agree; 5 seeds on made links" in text.stdout
+    halved = {row["case"][-1]: row for row in figures["cases"] if row["case"][0] == "halved"}
+    assert (
+        halved["cubic"]["rtt_after_ms"]
+        > 1.5 * halved["cubic"]["rtt_before_ms"]
+        > 1.5 * halved["roccet"]["rtt_after_ms"]
+    )
+    for row in figures["cases"]:
+        if row["case"][0] == "recorded":
+            assert row["rtts_ms"] == sorted(row["rtts_ms"])
+    written = CliRunner().invoke(command, [*options, "--markdown"], catch_exceptions=False).stdout
+    one = halved["roccet"]
+    assert f"| ROCCET | {one['rtt_before_ms']:.1f} ± {one['rtt_before_ms_interval']:.1f} |" in written
+    assert len([line for line in written.splitlines() if line.startswith("| ") and "---" not in line]) == 3 + 4 + 8 + 4
 
 
 @pytest.mark.parametrize("part", ["halved", "share"])
 def test_the_parts_that_were_run_fill_the_picture(small: Path, part: str) -> None:
-    settings = load_settings(small / "roccet.yaml")
-    figure = make_figure(settings, plan(settings, parts=(part,), recordings=()).run(part))
+    results = run_parts(ROCCET, ROCCET.chosen([part]), load_settings(small / "roccet.yaml"))
+    assert ROCCET.draw is not None
+    figure = ROCCET.draw(results)
     assert is_inside(figure)
     (axes,) = figure.axes
     assert axes.get_window_extent().width > 0.8 * figure.bbox.width
@@ -166,23 +141,18 @@ def test_the_parts_that_were_run_fill_the_picture(small: Path, part: str) -> Non
     assert all(low <= value <= high for line in axes.lines for value in line.get_ydata() if value > 0)
 
 
-def test_the_documents_figures_are_of_this_engine() -> None:
-    """Of the two quick parts. `python -m experiments roccet` prints all of them anew."""
+def test_the_documents_table_is_of_this_engine() -> None:
+    """Of the quick part. `python -m experiments roccet --only halved --markdown` prints it anew."""
     document = (CONFIGS.parent / "docs" / "roccet.md").read_text(encoding="utf-8").splitlines()
-    campaign = plan(load_settings(CONFIGS / "reports" / "roccet.yaml"), parts=("frozen", "halved"), recordings=())
-    results = {part: campaign.run(part) for part in campaign.cases}
-    rows = [row for part in campaign.cases for row in campaign.judge(part, results[part])]
-    tables = markdown_of(tables_of(campaign.settings, results["halved"], parts=("halved",)))
-    assert [line for line in [*lines_of(rows), *tables] if line not in document] == []
+    (part,) = ROCCET.chosen(["halved"])
+    results = run_parts(ROCCET, [part], load_settings(CONFIGS / "reports" / "roccet.yaml"))
+    assert part.table is not None
+    assert [line for line in part.table(results) if line not in document] == []
 
 
-def test_one_part_alone_is_run_and_drawn(small: Path, tmp_path: Path) -> None:
-    options = ["roccet", "--config", str(small / "roccet.yaml"), "--work", str(tmp_path / "w"), "--only", "frozen"]
-    result = CliRunner().invoke(report, options, catch_exceptions=False)
-    assert result.stdout.startswith("The frozen window, section III\n")
-    result = CliRunner().invoke(report, [*options, "--plot", str(tmp_path / "a.png")], catch_exceptions=False)
+@pytest.mark.parametrize("option", ["--plot=a.png", "--markdown"])
+def test_a_part_without_table_or_picture_is_refused(small: Path, option: str) -> None:
+    result = CliRunner().invoke(command, ["--config", str(small / "roccet.yaml"), "--only", "frozen", option])
     assert result.exit_code == 2
-    assert "expected --only halved, recorded or share beside --plot" in result.output
-    result = CliRunner().invoke(report, [*options, "--markdown"], catch_exceptions=False)
-    assert result.exit_code == 2
-    assert "expected --only halved, recorded or share beside --markdown" in result.output
+    assert "expected a part that" in result.output
+    assert "halved, recorded, share" in result.output

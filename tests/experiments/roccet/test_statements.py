@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -11,12 +10,11 @@ import numpy as np
 import pytest
 
 from emulation.traces import Recording, Trace
-from experiments.roccet import PARTS, Campaign, RoccetSettings, load_settings, plan
+from experiments.campaign import Key, Links, Results, Values, judge
+from experiments.roccet import ROCCET
+from experiments.roccet.cases import KINDS, QUANTILES
 from experiments.roccet.judging import all_within, quantile_below, quantile_near, sums_over
-from experiments.roccet.made import FROZEN, HALVED
-from experiments.roccet.recorded import MOBILE, STATIONARY
-from experiments.roccet.runs import QUANTILES, Results
-from experiments.roccet.share import SHARED
+from experiments.roccet.settings import RoccetSettings, load_settings
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "roccet.yaml"
 SEEDS, RUNS = 5, 6
@@ -36,14 +34,12 @@ def settings() -> RoccetSettings:
     })  # fmt: skip
 
 
-def recordings() -> list[Recording]:
-    trace = Trace("made", np.arange(1, 300_001, dtype=np.uint32), 300_000)
-    return [Recording(name, name, trace, (), ()) for name in ("pqsa-4g-validation", "mahimahi-mobile")]
-
-
 @cache
-def campaign() -> Campaign:
-    return plan(settings(), parts=tuple(PARTS), recordings=recordings())
+def keys() -> list[Key]:
+    """The keys of all cases."""
+    trace = Trace("made", np.arange(1, 300_001, dtype=np.uint32), 300_000)
+    links = Links({kind: [Recording(kind, kind, trace, (), ())] for kind in KINDS})
+    return [case.key for part in ROCCET.parts for case in part.cases(settings(), links)]
 
 
 def of_each(value: float) -> np.ndarray:
@@ -91,36 +87,30 @@ def shared(link: str, buffer_bdp: float, cca: str, crowd: str) -> dict[str, np.n
             "rtt_p95_ms": of_each(rtt_ms)}  # fmt: skip
 
 
-def as_published() -> Results:
+def as_published() -> Results[RoccetSettings]:
     """Figures that are all as stated."""
-    results: Results = {}
-    for case in campaign().every:
-        name = case.name
-        if name.startswith("frozen-"):
-            results[name] = frozen(name.removeprefix("frozen-"))
-        elif "halved" in name:
-            results[name] = halved(name.rsplit("-", 1)[1])
-        elif name.startswith(("stationary-", "mobile-")):
-            results[name] = recorded(name.rsplit("-", 1)[1])
+    cases: dict[Key, dict[str, Values]] = {}
+    for key in keys():
+        part, *at = key
+        if part == "share":
+            link, buffer, cca, crowd = at
+            cases[key] = shared(link, float(buffer), cca, crowd)
         else:
-            link, _, rest = name.partition("mbps-")
-            buffer, cca, crowd = rest.split("-", 2)
-            results[name] = shared(f"{link}mbps", float(buffer.removesuffix("bdp")), cca, crowd)
-    return results
+            cases[key] = {"frozen": frozen, "halved": halved, "recorded": recorded}[part](at[-1])
+    return Results(settings(), cases)
 
 
-def differing(results: Results) -> set[str]:
-    of_all = campaign()
-    return {row["statement"] for part in PARTS for row in of_all.judge(part, results) if not row["agrees"]}
+def differing(results: Results[RoccetSettings]) -> set[str]:
+    return {row["statement"] for row in judge(ROCCET, ROCCET.parts, results) if not row["agrees"]}
 
 
-def changed(cases: str, figure: str, factor: float = 1.0, plus: float = 0.0) -> Results:
-    """The published figures but for one, of every case whose name holds that text."""
+def changed(cases: str, figure: str, factor: float = 1.0, plus: float = 0.0) -> Results[RoccetSettings]:
+    """The published figures but for one, of every case whose key holds that text."""
     results = as_published()
-    met = [name for name in results if cases in name]
+    met = [key for key in results.cases if cases in "-".join(key)]
     assert met, cases
-    for name in met:
-        results[name] = {**results[name], figure: results[name][figure] * factor + plus}
+    for key in met:
+        results.cases[key][figure] = results.cases[key][figure] * factor + plus
     return results
 
 
@@ -133,15 +123,15 @@ OFF: list[tuple[str, str, float, float, set[str]]] = [
     ("frozen-roccet", "window_bdp", 2, 0, {"III-2"}),
     ("frozen-roccet", "rtt_ms", 3, 0, {"III-2"}),
     ("frozen-roccet", "goodput_mbps", 0.9, 0, {"III-2"}),
-    ("30ms-8bdp-cubic", "rtt_before_ms", 2, 0, {"IX-1"}),
-    ("30ms-8bdp-roccet", "events_at_once", 0, 1, {"IX-2"}),
-    ("30ms-8bdp-roccet", "events_later", 0, 0, {"IX-3"}),
-    ("30ms-8bdp-bbr3", "window_before_pkts", 1.3, 0, {"IX-4", "IX-6"}),
-    ("30ms-8bdp-bbr3", "rtt_after_ms", 0.3, 0, {"IX-5", "target-2a"}),
-    ("30ms-8bdp-bbr3", "window_last_pkts", 0.5, 0, {"IX-6"}),
-    ("30ms-8bdp-held", "rtt_after_ms", 0.3, 0, {"IX-7"}),
-    ("30ms-8bdp-bbr", "rtt_after_ms", 0.3, 0, {"IX-5", "target-2a"}),
-    ("30ms-8bdp-roccet", "goodput_after_mbps", 0.8, 0, {"target-2b"}),
+    ("30ms-8-cubic", "rtt_before_ms", 2, 0, {"IX-1"}),
+    ("30ms-8-roccet", "events_at_once", 0, 1, {"IX-2"}),
+    ("30ms-8-roccet", "events_later", 0, 0, {"IX-3"}),
+    ("30ms-8-bbr3", "window_before_pkts", 1.3, 0, {"IX-4", "IX-6"}),
+    ("30ms-8-bbr3", "rtt_after_ms", 0.3, 0, {"IX-5", "target-2a"}),
+    ("30ms-8-bbr3", "window_last_pkts", 0.5, 0, {"IX-6"}),
+    ("30ms-8-held", "rtt_after_ms", 0.3, 0, {"IX-7"}),
+    ("30ms-8-bbr", "rtt_after_ms", 0.3, 0, {"IX-5", "target-2a"}),
+    ("30ms-8-roccet", "goodput_after_mbps", 0.8, 0, {"target-2b"}),
     ("stationary-cubic", "rtts_ms", 0.1, 0, {"VI-1", "target-3a"}),
     ("stationary-bbr3", "rtts_ms", 0.8, 0, {"VI-2"}),
     ("stationary-cubic", "goodput_mbps", 0.8, 0, {"VI-3"}),
@@ -154,16 +144,16 @@ OFF: list[tuple[str, str, float, float, set[str]]] = [
     ("mobile-bbr3", "goodput_mbps", 1.3, 0, {"VII-5", "target-3d"}),
     ("stationary-roccet", "rtt_max_ms", 8, 0, {"VI-1"}),
     ("mobile-roccet", "rtt_max_ms", 8, 0, {"VII-3"}),
-    ("10mbps-16bdp-cubic-beside-8", "share", 0.25, 0, {"VIII-2", "VIII-6", "VIII-11"}),
-    ("50mbps-16bdp-roccet-beside-8", "share", 0.7, 0, {"VIII-1"}),
-    ("50mbps-16bdp-cubic-beside-8", "share", 0.5, 0, {"VIII-2", "VIII-6", "VIII-7", "VIII-11"}),
-    ("50mbps-64bdp-cubic-beside-8", "share", 1.03, 0, {"VIII-7"}),
-    ("50mbps-8bdp-cubic-beside-8", "share", 0.5, 0, {"VIII-2", "VIII-4", "VIII-6", "VIII-11"}),
-    ("50mbps-16bdp-bbr3-beside-8", "share", 0.6, 0, {"VIII-3", "VIII-11"}),
-    ("10mbps-8bdp-bbr3-beside-8", "share", 0.9, 0, {"VIII-5"}),
-    ("10mbps-16bdp-bbr3-beside-1", "share", 1.22, 0, {"VIII-6", "VIII-10", "VIII-11"}),
-    ("10mbps-1bdp-cubic-beside-1", "share", 1.3, 0, {"VIII-8"}),
-    ("50mbps-16bdp-bbr3-beside-1", "share", 0.8, 0, {"VIII-9", "VIII-11"}),
+    ("10mbps-16-cubic-beside-8", "share", 0.25, 0, {"VIII-2", "VIII-6", "VIII-11"}),
+    ("50mbps-16-roccet-beside-8", "share", 0.7, 0, {"VIII-1"}),
+    ("50mbps-16-cubic-beside-8", "share", 0.5, 0, {"VIII-2", "VIII-6", "VIII-7", "VIII-11"}),
+    ("50mbps-64-cubic-beside-8", "share", 1.03, 0, {"VIII-7"}),
+    ("50mbps-8-cubic-beside-8", "share", 0.5, 0, {"VIII-2", "VIII-4", "VIII-6", "VIII-11"}),
+    ("50mbps-16-bbr3-beside-8", "share", 0.6, 0, {"VIII-3", "VIII-11"}),
+    ("10mbps-8-bbr3-beside-8", "share", 0.9, 0, {"VIII-5"}),
+    ("10mbps-16-bbr3-beside-1", "share", 1.22, 0, {"VIII-6", "VIII-10", "VIII-11"}),
+    ("10mbps-1-cubic-beside-1", "share", 1.3, 0, {"VIII-8"}),
+    ("50mbps-16-bbr3-beside-1", "share", 0.8, 0, {"VIII-9", "VIII-11"}),
 ]
 
 
@@ -179,24 +169,14 @@ def test_a_figure_that_is_off_differs_where_it_is_stated_and_nowhere_else(
 def test_harm_beyond_what_an_algorithm_does_to_itself_differs(
     cca: str, statement: str, figure: str, factor: float
 ) -> None:
-    assert differing(changed(f"16bdp-{cca}-beside-1", figure, factor)) == {statement}
-
-
-def stated() -> Iterator[str]:
-    for statements in (FROZEN, HALVED, STATIONARY, MOBILE, SHARED):
-        yield from (statement.name for statement in statements)
+    assert differing(changed(f"16-{cca}-beside-1", figure, factor)) == {statement}
 
 
 def test_every_statement_is_shown_to_differ_and_has_a_name_of_its_own() -> None:
-    names = list(stated())
+    names = [statement.name for part in ROCCET.parts for statement in part.statements]
     assert len(names) == len(set(names))
     shown = set().union(*(expected for *_, expected in OFF)) | {"target-4a", "target-4b", "target-4c"}
     assert shown == set(names)
-
-
-def test_what_names_bbr3_is_marked() -> None:
-    of_all: Sequence = (*FROZEN, *HALVED, *STATIONARY, *MOBILE, *SHARED)
-    assert {s.name for s in of_all if "BBRv3" in s.words} <= {s.name for s in of_all if s.unvalidated}
 
 
 def test_of_many_cells_the_farthest_is_shown() -> None:

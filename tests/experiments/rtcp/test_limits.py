@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from emulation.run.qos import LimitEstimate
-from experiments.rtcp.limits import is_limited, last_estimate
+from experiments.rtcp.cells import is_limited, last_estimate
 
 
 def noted(at_ms: float, kind: str) -> LimitEstimate:

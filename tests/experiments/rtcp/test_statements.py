@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from experiments.figures import share
-from experiments.rtcp import STATEMENTS, Part, Results, judge, load_settings, parts_of
-from experiments.rtcp.campaign import columns_of
-from experiments.rtcp.clients import APART
-from experiments.rtcp.statements.probing import paper_cell, paper_saved
+from experiments.campaign import Links, Results, judge
+from experiments.rtcp import RTCP
+from experiments.rtcp.cells import Cell, RtcpResults
+from experiments.rtcp.probing import paper_cell, paper_saved
+from experiments.rtcp.settings import RtcpSettings, load_settings
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "rtcp.yaml"
 SETTINGS = load_settings(CONFIG).model_copy(update={"seeds": 5, "runs": 1000})
@@ -22,9 +23,23 @@ RATES = {"video": (0.05, 0.1), "kept": (0.02, 0.2)}  # with R-TCP, and of the pl
 GUARDED = {"op4": 0.0, "op5": 0.0, "op4m": 0.03}
 
 
-def row(part: Part) -> dict[str, float | None]:
+PARTS = [part for part in RTCP.parts if part.name != "policing"]  # test_policing.py
+COLUMNS = (
+    "retransmission_rate", "goodput_mbps", "complete", "triggered", "ever_limited", "limited", "bucket_bytes",
+    "rate_mbps", "speed_mbps", "regained_s", "qoe",
+)  # fmt: skip
+
+
+def cells_of(settings: RtcpSettings, *names: str) -> list[tuple[str, Cell]]:
+    """The cells of these parts, each with its name; all without names."""
+    links = Links({place: [] for place in settings.unlimited})
+    parts = [part for part in PARTS if not names or part.name in names]
+    return [(case.name, Cell(*case.key)) for part in parts for case in part.cases(settings, links)]
+
+
+def row(part: Cell) -> dict[str, float | None]:
     """As the paper has it."""
-    cells: dict[str, float | None] = dict.fromkeys(columns_of(part.kind), 1.0)
+    cells: dict[str, float | None] = dict.fromkeys(COLUMNS, 1.0)
     if part.kind == "files":
         limited, size = SETTINGS.limited[part.place], int(part.value)
         base = part.cca.removeprefix("rtcp_")
@@ -39,7 +54,7 @@ def row(part: Part) -> dict[str, float | None]:
         cells["bucket_bytes"] = SETTINGS.limited[name].bucket_bytes * 1.05
         cells["rate_mbps"] = SETTINGS.limited[name].rate_mbps * 1.004
     elif part.kind == "second":
-        known = part.cca in LEFT and not part.value.endswith(APART)
+        known = part.cca in LEFT and not part.value.endswith("-apart")
         cells["retransmission_rate"] = 0.0 if part.value.startswith("500000") else 0.02 if known else 0.2
     elif part.kind == "concurrent":
         limited = SETTINGS.limited[SETTINGS.concurrent[part.place].limited]
@@ -64,30 +79,36 @@ def row(part: Part) -> dict[str, float | None]:
     return cells
 
 
-def made(**changes: float) -> Results:
+def made(**changes: float) -> RtcpResults:
     """What agrees with every statement, but for changes: "kind-place-cca-value column" by a figure."""
-    parts = {}
-    for part in parts_of(SETTINGS):
-        runs = SETTINGS.runs if part.kind == "detection" else SETTINGS.map.runs
-        columns: dict[str, list[float | None]] = {name: [value] * runs for name, value in row(part).items()}
-        if part.kind == "detection" and part.place in GUARDED:
-            often = 0.08 if part.value == "eager" else GUARDED[part.place]
-            columns["limited"] = columns["ever_limited"] = [float(i < often * runs) for i in range(runs)]
+    cases = {}
+    for name, cell in cells_of(SETTINGS):
+        runs = SETTINGS.runs if cell.kind == "detection" else SETTINGS.map.runs
+        filled = {column: np.nan if value is None else value for column, value in row(cell).items()}
+        columns = {column: np.full(runs, value, dtype=float) for column, value in filled.items()}
+        if cell.kind == "detection" and cell.place in GUARDED:
+            often = 0.08 if cell.value == "eager" else GUARDED[cell.place]
+            columns["limited"] = columns["ever_limited"] = (np.arange(runs) < often * runs).astype(float)
         for change, value in changes.items():
-            name, column = change.split(" ")
-            if name == part.name:
-                columns[column] = [value] * runs
-        parts[part] = columns
-    return Results(SETTINGS, parts)
+            if change.split(" ")[0] == name:
+                columns[change.split(" ")[1]] = np.full(runs, value)
+        cases[cell] = columns
+    return Results(SETTINGS, cases)
 
 
-def outcomes(results: Results) -> dict[str, bool]:
-    return {row["statement"]: row["agrees"] for row in judge(results)}
+def judged(results: RtcpResults, *names: str) -> dict[str, bool]:
+    """Whether each statement agrees, of these parts; of all without names."""
+    parts = [part for part in PARTS if not names or part.name in names]
+    return {row["statement"]: row["agrees"] for row in judge(RTCP, parts, results)}
+
+
+def outcomes(results: RtcpResults) -> dict[str, bool]:
+    return judged(results)
 
 
 def test_what_the_paper_found_agrees_with_every_statement() -> None:
     found = outcomes(made())
-    assert set(found) == {statement.name for statement in STATEMENTS}
+    assert set(found) == {statement.name for part in PARTS for statement in part.statements}
     assert {name for name, agrees in found.items() if not agrees} == set()
 
 
@@ -172,9 +193,9 @@ def test_what_has_no_cell_in_the_paper_is_not_held_against_it() -> None:
     assert paper_cell("rtcp_cubic", "op3", (25, 250)) == (0.0452, 0.98)
     for changes in ({"limited": ("op1",)}, {"every_rounds": (30, 40)}):
         other = SETTINGS.model_copy(update={"probing": SETTINGS.probing.model_copy(update=changes)})
-        columns: dict[str, list[float | None]] = {name: [1.0] * 5 for name in columns_of("probing")}
-        results = Results(other, dict.fromkeys(parts_of(other, ["probing"]), columns))
-        assert {row["statement"] for row in judge(results)} == {"J-6", "J-7"}
+        columns = {name: np.full(5, 1.0) for name in COLUMNS}
+        results = Results(other, {cell: columns for _, cell in cells_of(other, "probing")})
+        assert set(judged(results, "probing")) == {"J-6", "J-7"}
 
 
 def test_a_second_connection_is_judged_by_its_best_cell() -> None:
@@ -197,10 +218,11 @@ def test_what_is_outside_the_map_and_behind_other_operators_is_shown_and_not_jud
 def test_guards_make_no_difference_where_chance_could_be_all_of_it(taken: int, differs: bool) -> None:
     """5 and 2 of 1000 runs are 0.3 % apart, up to 0.5; 20 and 2 are 1.8 apart, up to 0.9."""
     whole = made()
-    for part, columns in whole.parts.items():
-        if part.kind == "detection" and part.place == "op4m":
-            columns["ever_limited"] = [float(run < taken) for run in range(SETTINGS.runs)]
-            columns["limited"] = [float(run >= SETTINGS.runs - 2) for run in range(SETTINGS.runs)]
+    runs = np.arange(SETTINGS.runs)
+    for key, columns in whole.cases.items():
+        if key[:2] == ("detection", "op4m"):
+            columns["ever_limited"] = (runs < taken).astype(float)
+            columns["limited"] = (runs >= SETTINGS.runs - 2).astype(float)
     assert outcomes(whole)["K-4"] == differs
 
 
@@ -208,23 +230,3 @@ def test_detection_must_have_begun_in_enough_runs() -> None:
     never = {f"detection-{place}-{cca}-unlimited triggered": 0.0
              for place in ("op4", "op5", "op4m") for cca in ("rtcp-bbr", "rtcp-cubic")}  # fmt: skip
     assert not outcomes(made(**never))["issue-1"]
-
-
-def test_statements_on_what_was_not_run_are_left_out() -> None:
-    whole = made()
-    files = Results(SETTINGS, {part: columns for part, columns in whole.parts.items() if part.kind == "files"})
-    assert {row["statement"][:3] for row in judge(files)} == {"4.1", "tal", "6.1"}
-    assert {row["statement"] for row in judge(files)}.isdisjoint({"6.1-10", "6.1-11"})
-
-
-def test_a_share_has_wilsons_interval() -> None:
-    """0 of 100: up to 1.96^2 / (100 + 1.96^2) = 3.70 %; 50 of 100: 40.38 to 59.62 %."""
-    none = share("none", 0, 100, most=0.0)
-    assert none.interval == pytest.approx(0.0370, abs=5e-5)
-    assert none.agrees
-    half = share("half", 50, 100, most=0.405)
-    assert half.interval == pytest.approx(0.0962, abs=5e-5)
-    assert half.agrees
-    assert not share("half", 50, 100, most=0.40).agrees
-    assert not share("half", 50, 100, least=0.60).agrees
-    assert share("all", 100, 100, least=1.0).agrees

@@ -9,18 +9,26 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from emulation.scenario.model import Scenario
 from emulation.scenario.path import Policer
-from experiments.rtcp import Part, Results, RtcpSettings, load_settings, parts_of, run_part, video_table
-from experiments.rtcp.campaign import columns_of, scenarios_of
-from experiments.rtcp.statements.video import cell, kept_qoe, reduced_by
+from experiments.campaign import Results, Store
+from experiments.command import run_parts
+from experiments.rtcp import RTCP
+from experiments.rtcp.cells import Cell, RtcpResults
+from experiments.rtcp.settings import RtcpSettings, load_settings
+from experiments.rtcp.video import cases, cell, kept_qoe, reduced_by, video_table
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "rtcp.yaml"
-PART = Part("video", "op2", "rtcp_bbr", "robust-mpc")
+PART = Cell("video", "op2", "rtcp_bbr", "robust-mpc")
 
 
 def settings(**changes: object) -> RtcpSettings:
     found = load_settings(CONFIG)
     return found.model_copy(update={"seeds": 5, "video": found.video.model_copy(update=changes)})
+
+
+def scenarios_of(chosen: RtcpSettings, cell: Cell) -> list[Scenario]:
+    return [*next(case for case in cases(chosen) if case.key == cell).scenarios()]
 
 
 def test_the_video_is_that_of_the_paper() -> None:
@@ -44,12 +52,12 @@ def test_sessions_follow_each_other_on_connections_of_their_own() -> None:
 
 
 def test_sizes_are_spread_by_seed_and_the_same_for_every_algorithm_and_abr() -> None:
-    def sizes(part: Part) -> list[tuple[tuple[int, ...], ...]]:
+    def sizes(part: Cell) -> list[tuple[tuple[int, ...], ...]]:
         return [f.video.sizes_bytes for s in scenarios_of(settings(), part) for f in s.flows if f.video is not None]
 
     found = sizes(PART)
     assert len(set(found)) == 10
-    assert sizes(Part("video", "op2", "cubic", "bola")) == found
+    assert sizes(Cell("video", "op2", "cubic", "bola")) == found
     nominal = np.reshape(load_settings(CONFIG).video.video.sizes, (12, 6))
     quotients = np.array(found) / nominal
     assert 0.8 <= quotients.min() < 0.85
@@ -69,32 +77,29 @@ def test_settings_that_cannot_be_played_are_refused() -> None:
             RtcpSettings.model_validate({**whole, "video": {**whole["video"], **change}})
 
 
-def test_a_part_has_what_the_viewer_got() -> None:
-    found = run_part(settings(), PART, threads=2)
-    assert list(found) == list(columns_of("video"))
-    assert found == run_part(settings(), PART, threads=1)
-    assert found["complete"] == [1.0] * 5
-    for qoe, first, later in zip(found["qoe"], found["first_qoe"], found["later_qoe"], strict=True):
-        assert qoe is not None
-        assert first is not None
-        assert later is not None
-        assert qoe == pytest.approx((first + later) / 2)
-    rates = [found[f"{which}retransmission_rate"] for which in ("first_", "", "later_")]
-    for low, middle, high in zip(*rates, strict=True):
-        assert low is not None
-        assert middle is not None
-        assert high is not None
-        assert min(low, high) <= middle <= max(low, high)
-    assert all(value is None for value in found["speed_mbps"])
+def test_a_cell_has_what_the_viewer_got() -> None:
+    (case,) = (case for case in cases(settings()) if case.key == PART)
+    found, again = (Store(threads=threads).run([case])[PART] for threads in (2, 1))
+    assert all(np.array_equal(found[name], again[name], equal_nan=True) for name in found)
+    assert found["complete"].tolist() == [1.0] * 5
+    assert found["qoe"] == pytest.approx((found["first_qoe"] + found["later_qoe"]) / 2)
+    first, middle, later = (found[f"{which}retransmission_rate"] for which in ("first_", "", "later_"))
+    assert (np.minimum(first, later) <= middle).all()
+    assert (middle <= np.maximum(first, later)).all()
 
 
-def made(**cells: float) -> Results:
+COLUMNS = ("retransmission_rate", "first_retransmission_rate", "later_retransmission_rate", "qoe", "startup_s",
+           "rebuffer_s", "mean_kbps")  # fmt: skip
+
+
+def made(**cells: float) -> RtcpResults:
     """Every cell as given by "cca column", or 0.1."""
     small = settings()
-    parts = {}
-    for part in parts_of(small, ["video"]):
-        parts[part] = {name: [cells.get(f"{part.cca} {name}", 0.1)] * 5 for name in columns_of("video")}
-    return Results(small, {part: dict(columns) for part, columns in parts.items()})
+    found = {
+        case.key: {name: np.full(5, cells.get(f"{case.key[2]} {name}", 0.1)) for name in COLUMNS}
+        for case in cases(small)
+    }
+    return Results(small, found)
 
 
 def test_reductions_and_qoe_are_means_over_operators_and_abrs() -> None:
@@ -120,8 +125,8 @@ def test_a_qoe_below_nothing_is_still_compared() -> None:
 
 def test_qoe_is_asked_of_each_operator() -> None:
     results = made()
-    part = Part("video", "op3", "rtcp_bbr", "bola")
-    results.parts[part]["qoe"] = [0.09] * 5
+    part = Cell("video", "op3", "rtcp_bbr", "bola")
+    results.cases[part]["qoe"] = np.full(5, 0.09)
     every, *operators = kept_qoe(("bbr", "rtcp_bbr"), 0.97)(results)[:4]
     assert (every.mean, every.agrees) == (pytest.approx(59 / 60), True)
     assert [(figure.label, figure.agrees) for figure in operators] == [("op1", True), ("op2", True), ("op3", False)]
@@ -142,6 +147,6 @@ def test_the_documents_table_is_of_this_engine() -> None:
     whole = load_settings(CONFIG)
     watched = whole.video.model_copy(update={"abrs": ("bola",)})
     small = whole.model_copy(update={"limited": {"op3": whole.limited["op3"]}, "video": watched})
-    rows = video_table(Results(small, {part: run_part(small, part) for part in parts_of(small, ["video"])}))[2:]
+    rows = video_table(run_parts(RTCP, RTCP.chosen(["video"]), small))[2:]
     assert len(rows) == 3
     assert [line for line in document.splitlines() if line.startswith("| bola | op3 |")] == rows
