@@ -6,7 +6,7 @@
 
 static struct bbr1_run r;
 
-static void it_starts_with_the_initial_window_in_a_round_trip(void)
+TEST(it_starts_with_the_initial_window_in_a_round_trip)
 {
 	struct bbr1_flow f;
 
@@ -23,7 +23,7 @@ static void it_starts_with_the_initial_window_in_a_round_trip(void)
 	CHECK_EQ(f.d.pacing_bytes_per_s, 10ull * MSS * 25 * 2885 / 1000);
 }
 
-static void startup_paces_and_grows_by_its_gain(void)
+TEST(startup_paces_and_grows_by_its_gain)
 {
 	struct bbr1_flow f;
 
@@ -39,12 +39,10 @@ static void startup_paces_and_grows_by_its_gain(void)
 	CHECK_EQ(f.s.mode, BBR1_STARTUP);
 }
 
-struct full_case { u32 pkts[4]; bool app_limited, full; };
-
 /* Full: three round trips in a row with less than 25 % more. */
-static void the_pipe_is_full_after_three_round_trips_without_growth(void)
+TEST(the_pipe_is_full_after_three_round_trips_without_growth)
 {
-	static const struct full_case cases[] = {
+	static const struct { u32 pkts[4]; bool app_limited, full; } cases[] = {
 		{ { 100, 100, 100, 100 }, false, true },
 		{ { 100, 124, 124, 124 }, false, true },
 		{ { 100, 125, 125, 125 }, false, false },
@@ -54,7 +52,7 @@ static void the_pipe_is_full_after_three_round_trips_without_growth(void)
 		{ { 100, 100, 100, 100 }, true, false },
 	};
 
-	FOR_ROWS(struct full_case, cases) {
+	FOR_ROWS(cases) {
 		struct bbr1_flow f;
 		u32 i;
 
@@ -67,7 +65,7 @@ static void the_pipe_is_full_after_three_round_trips_without_growth(void)
 	}
 }
 
-static void drain_ends_when_the_product_is_in_flight(void)
+TEST(drain_ends_when_the_product_is_in_flight)
 {
 	struct bbr1_flow f;
 	u32 i;
@@ -88,12 +86,10 @@ static void drain_ends_when_the_product_is_in_flight(void)
 	CHECK_EQ(f.s.mode, BBR1_PROBE_BW);
 }
 
-struct inflight_case { u32 gain_permille; u64 pacing; u8 phase; u32 pkts; };
-
 /* 100 packets are the product; 3 quanta more, even, and 2 more while probing up. */
-static void windows_have_room_for_quanta(void)
+TEST(windows_have_room_for_quanta)
 {
-	static const struct inflight_case cases[] = {
+	static const struct { u32 gain_permille; u64 pacing; u8 phase; u32 pkts; } cases[] = {
 		{ 1000, 100000, 2, 104 },		/* below 1.2 Mbit/s: one packet */
 		{ 1000, 150000, 2, 106 },
 		{ 1000, 2896000, 2, 106 },
@@ -102,7 +98,7 @@ static void windows_have_room_for_quanta(void)
 		{ 2000, 1ull << 37, 2, 200 + 3 * 45 + 1 },	/* 65536 bytes */
 	};
 
-	FOR_ROWS(struct inflight_case, cases) {
+	FOR_ROWS(cases) {
 		struct bbr1_flow f;
 
 		open_probe_bw(&f, 1);
@@ -112,7 +108,7 @@ static void windows_have_room_for_quanta(void)
 	}
 }
 
-static void a_cycle_may_begin_anywhere_but_at_the_lower_gain(void)
+TEST(a_cycle_may_begin_anywhere_but_at_the_lower_gain)
 {
 	u32 seen[BBR1_PHASES] = { 0 };
 	u32 hash, i;
@@ -127,7 +123,7 @@ static void a_cycle_may_begin_anywhere_but_at_the_lower_gain(void)
 		CHECK_EQ(seen[i] != 0, i != 1);
 }
 
-static void the_cycle_paces_at_its_gains(void)
+TEST(the_cycle_paces_at_its_gains)
 {
 	static const u32 gains[BBR1_PHASES] = { 1250, 750, 1000, 1000, 1000, 1000, 1000, 1000 };
 	struct bbr1_flow f;
@@ -147,12 +143,12 @@ static void the_cycle_paces_at_its_gains(void)
 	}
 }
 
-struct phase_case { u8 phase; u32 elapsed_us, inflight_pkts, lost_pkts; bool over; };
-
 /* Prior in flight: what is in flight and this ACK's 1 packet. */
-static void phases_last_as_long_as_their_purpose(void)
+TEST(phases_last_as_long_as_their_purpose)
 {
-	static const struct phase_case cases[] = {
+	static const struct {
+		u8 phase; u32 elapsed_us, inflight_pkts, lost_pkts; bool over;
+	} cases[] = {
 		{ 0, 50000, 500, 1, false },
 		{ 0, 50001, 133, 0, true },
 		{ 0, 50001, 132, 0, false },
@@ -164,7 +160,7 @@ static void phases_last_as_long_as_their_purpose(void)
 		{ 2, 50001, 1, 0, true },
 	};
 
-	FOR_ROWS(struct phase_case, cases) {
+	FOR_ROWS(cases) {
 		struct bbr1_flow f;
 
 		open_probe_bw(&f, 1);
@@ -179,7 +175,7 @@ static void phases_last_as_long_as_their_purpose(void)
 	}
 }
 
-static void a_flow_fills_the_link_without_a_queue(void)
+TEST(a_flow_fills_the_link_without_a_queue)
 {
 	u32 delivered_pkts;
 
@@ -196,7 +192,7 @@ static void a_flow_fills_the_link_without_a_queue(void)
 	CHECK(r.path.largest_delay_us < 16 * MS);	/* a quarter of the product, and some */
 }
 
-static void every_ten_seconds_four_packets_are_in_flight_for_200_ms(void)
+TEST(every_ten_seconds_four_packets_are_in_flight_for_200_ms)
 {
 	u64 entered_us = 0, left_us = SECOND;
 	u32 probes = 0;
@@ -225,7 +221,7 @@ static void every_ten_seconds_four_packets_are_in_flight_for_200_ms(void)
 	CHECK(cca_max_of(&r.s.bandwidth) >= LINK_BYTES_PER_S * 99 / 100);
 }
 
-static void what_arrives_in_one_go_widens_the_window(void)
+TEST(what_arrives_in_one_go_widens_the_window)
 {
 	struct bbr1_flow f;
 	u32 i, cwnd_pkts;
@@ -249,7 +245,7 @@ static void what_arrives_in_one_go_widens_the_window(void)
 	CHECK(bbr1_aggregation_pkts(&f.s) <= 50);
 }
 
-static void a_lone_packets_ack_renews_no_old_minimum(void)
+TEST(a_lone_packets_ack_renews_no_old_minimum)
 {
 	struct bbr1_flow f;
 
@@ -265,7 +261,7 @@ static void a_lone_packets_ack_renews_no_old_minimum(void)
 	CHECK_EQ(f.s.idle_restart, false);
 }
 
-static void the_same_hash_gives_the_same_flow(void)
+TEST(the_same_hash_gives_the_same_flow)
 {
 	static struct bbr1_run other;
 
@@ -275,22 +271,4 @@ static void the_same_hash_gives_the_same_flow(void)
 	path_run(&other.path, 3 * SECOND);
 	CHECK_EQ(r.path.delivered_pkts, other.path.delivered_pkts);
 	CHECK(!memcmp(&r.s, &other.s, sizeof(r.s)));
-}
-
-int main(void)
-{
-	RUN(it_starts_with_the_initial_window_in_a_round_trip);
-	RUN(startup_paces_and_grows_by_its_gain);
-	RUN(the_pipe_is_full_after_three_round_trips_without_growth);
-	RUN(drain_ends_when_the_product_is_in_flight);
-	RUN(windows_have_room_for_quanta);
-	RUN(a_cycle_may_begin_anywhere_but_at_the_lower_gain);
-	RUN(the_cycle_paces_at_its_gains);
-	RUN(phases_last_as_long_as_their_purpose);
-	RUN(a_flow_fills_the_link_without_a_queue);
-	RUN(every_ten_seconds_four_packets_are_in_flight_for_200_ms);
-	RUN(what_arrives_in_one_go_widens_the_window);
-	RUN(a_lone_packets_ack_renews_no_old_minimum);
-	RUN(the_same_hash_gives_the_same_flow);
-	return check_report();
 }

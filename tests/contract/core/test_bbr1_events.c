@@ -18,7 +18,7 @@ static void take_part(struct bbr1_flow *f, u32 acked_pkts, u32 lost_pkts, u32 in
 	f->ack.lost_pkts = 0;
 }
 
-static void packets_are_conserved_for_a_round_trip_of_recovery(void)
+TEST(packets_are_conserved_for_a_round_trip_of_recovery)
 {
 	struct bbr1_flow f;
 	u32 before_pkts;
@@ -47,7 +47,7 @@ static void packets_are_conserved_for_a_round_trip_of_recovery(void)
 	CHECK(f.d.cwnd_pkts >= 200 && f.d.cwnd_pkts <= before_pkts);
 }
 
-static void a_timeout_leaves_one_packet_and_takes_growth_for_new(void)
+TEST(a_timeout_leaves_one_packet_and_takes_growth_for_new)
 {
 	struct bbr1_flow f;
 	u32 before_pkts;
@@ -64,7 +64,7 @@ static void a_timeout_leaves_one_packet_and_takes_growth_for_new(void)
 	CHECK(f.d.cwnd_pkts >= before_pkts);
 }
 
-static void an_undo_restores_the_window_and_forgets_the_policer(void)
+TEST(an_undo_restores_the_window_and_forgets_the_policer)
 {
 	struct bbr1_flow f;
 	u32 before_pkts;
@@ -77,7 +77,7 @@ static void an_undo_restores_the_window_and_forgets_the_policer(void)
 	CHECK(!f.s.in_recovery && !f.s.lt.sampling);
 }
 
-static void behind_silence_it_paces_at_the_bandwidth(void)
+TEST(behind_silence_it_paces_at_the_bandwidth)
 {
 	struct bbr1_flow f;
 
@@ -93,7 +93,7 @@ static void behind_silence_it_paces_at_the_bandwidth(void)
 	CHECK_EQ(f.d.pacing_bytes_per_s, 10ull * MSS * 20 * 2885 / 1000);
 }
 
-static void silence_ends_a_probe_of_the_round_trip_whose_time_is_over(void)
+TEST(silence_ends_a_probe_of_the_round_trip_whose_time_is_over)
 {
 	struct bbr1_flow f;
 
@@ -115,7 +115,7 @@ static void silence_ends_a_probe_of_the_round_trip_whose_time_is_over(void)
 }
 
 /* Before the pipe was ever full, Startup goes on behind it; recovery meanwhile keeps the window. */
-static void a_probe_within_startup_goes_back_to_it(void)
+TEST(a_probe_within_startup_goes_back_to_it)
 {
 	struct bbr1_flow f;
 
@@ -135,7 +135,7 @@ static void a_probe_within_startup_goes_back_to_it(void)
 	CHECK(f.d.cwnd_pkts >= 20);
 }
 
-static void another_algorithm_may_cap_its_pacing(void)
+TEST(another_algorithm_may_cap_its_pacing)
 {
 	struct bbr1_flow f;
 
@@ -153,7 +153,7 @@ static void another_algorithm_may_cap_its_pacing(void)
 	CHECK_EQ(f.d.pacing_bytes_per_s, f.s.pacing_bytes_per_s);
 }
 
-static void the_largest_numbers_stay_in_their_bounds(void)
+TEST(the_largest_numbers_stay_in_their_bounds)
 {
 	struct bbr1_flow f;
 	u32 i;
@@ -170,7 +170,7 @@ static void the_largest_numbers_stay_in_their_bounds(void)
 }
 
 /* Whole flows through a buffer that is too short: losses do not slow it down, but are repaired. */
-static void a_short_buffer_does_not_keep_it_from_the_link(void)
+TEST(a_short_buffer_does_not_keep_it_from_the_link)
 {
 	u32 delivered_pkts;
 
@@ -180,18 +180,4 @@ static void a_short_buffer_does_not_keep_it_from_the_link(void)
 	path_run(&r.path, 10 * SECOND);
 	CHECK(r.path.delivered_pkts - delivered_pkts > 10 * SECOND / 600 * 93 / 100);
 	CHECK(r.path.lost_pkts > 0);
-}
-
-int main(void)
-{
-	RUN(packets_are_conserved_for_a_round_trip_of_recovery);
-	RUN(a_timeout_leaves_one_packet_and_takes_growth_for_new);
-	RUN(an_undo_restores_the_window_and_forgets_the_policer);
-	RUN(behind_silence_it_paces_at_the_bandwidth);
-	RUN(silence_ends_a_probe_of_the_round_trip_whose_time_is_over);
-	RUN(a_probe_within_startup_goes_back_to_it);
-	RUN(another_algorithm_may_cap_its_pacing);
-	RUN(the_largest_numbers_stay_in_their_bounds);
-	RUN(a_short_buffer_does_not_keep_it_from_the_link);
-	return check_report();
 }

@@ -32,7 +32,7 @@ static bool take(struct lt_flow *f, u32 pkts, u32 lost_pkts)
 	return bbr1_lt_on_ack(&f->lt, &f->p, &f->ack, true, true);
 }
 
-static void an_interval_begins_at_a_loss(void)
+TEST(an_interval_begins_at_a_loss)
 {
 	struct lt_flow f;
 
@@ -45,12 +45,10 @@ static void an_interval_begins_at_a_loss(void)
 	CHECK_EQ(f.lt.start_lost_pkts, 1);
 }
 
-struct interval_case { u32 rounds, last_lost_pkts; bool ended, sampling; };
-
 /* 50 packets a round trip, 10 lost in each but the last: 195 permille are 195 in 1000. */
-static void it_lasts_four_to_sixteen_round_trips_and_ends_at_a_loss(void)
+TEST(it_lasts_four_to_sixteen_round_trips_and_ends_at_a_loss)
 {
-	static const struct interval_case cases[] = {
+	static const struct { u32 rounds, last_lost_pkts; bool ended, sampling; } cases[] = {
 		{ 3, 20, false, true },
 		{ 4, 10, true, true },
 		{ 4, 8, false, true },		/* 38 of 200: 190 permille */
@@ -60,7 +58,7 @@ static void it_lasts_four_to_sixteen_round_trips_and_ends_at_a_loss(void)
 		{ 17, 10, false, false },	/* too long: thrown away */
 	};
 
-	FOR_ROWS(struct interval_case, cases) {
+	FOR_ROWS(cases) {
 		struct lt_flow f;
 		u32 i;
 
@@ -79,17 +77,15 @@ static void it_lasts_four_to_sixteen_round_trips_and_ends_at_a_loss(void)
 	}
 }
 
-struct agree_case { u64 a, b; bool agree; };
-
-static void two_intervals_agree_within_an_eighth_or_4_kbit_per_s(void)
+TEST(two_intervals_agree_within_an_eighth_or_4_kbit_per_s)
 {
-	static const struct agree_case cases[] = {
+	static const struct { u64 a, b; bool agree; } cases[] = {
 		{ 1000000, 1000000, true }, { 1125000, 1000000, true }, { 1125001, 1000000, false },
 		{ 875000, 1000000, true }, { 874999, 1000000, false },
 		{ 1500, 1000, true }, { 1501, 1000, false }, { 500, 1000, true },
 	};
 
-	FOR_ROWS(struct agree_case, cases)
+	FOR_ROWS(cases)
 		CHECK_EQ(bbr1_lt_agrees(c->a, c->b), c->agree);
 }
 
@@ -101,7 +97,7 @@ static void take_interval(struct lt_flow *f, u32 pkts)
 		take(f, pkts, pkts / 4);
 }
 
-static void two_that_agree_give_their_mean_for_48_round_trips(void)
+TEST(two_that_agree_give_their_mean_for_48_round_trips)
 {
 	struct lt_flow f;
 	u32 i;
@@ -125,7 +121,7 @@ static void two_that_agree_give_their_mean_for_48_round_trips(void)
 	CHECK(!f.lt.in_use && !f.lt.sampling && !f.lt.bytes_per_s);
 }
 
-static void an_application_that_has_no_data_says_nothing_of_a_policer(void)
+TEST(an_application_that_has_no_data_says_nothing_of_a_policer)
 {
 	struct lt_flow f;
 
@@ -138,7 +134,7 @@ static void an_application_that_has_no_data_says_nothing_of_a_policer(void)
 	CHECK(!f.lt.sampling && !f.lt.bytes_per_s);
 }
 
-static void it_can_be_switched_off_and_reset(void)
+TEST(it_can_be_switched_off_and_reset)
 {
 	struct bbr1_flow b;
 	struct lt_flow f;
@@ -162,7 +158,7 @@ static void it_can_be_switched_off_and_reset(void)
 	CHECK(b.s.lt.sampling);
 }
 
-static void no_interval_ends_within_a_millisecond_or_without_delivery(void)
+TEST(no_interval_ends_within_a_millisecond_or_without_delivery)
 {
 	struct lt_flow f;
 	u32 i;
@@ -178,7 +174,7 @@ static void no_interval_ends_within_a_millisecond_or_without_delivery(void)
 	CHECK_EQ(f.lt.bytes_per_s, 0);
 }
 
-static void a_timeout_begins_an_interval_and_counts_what_it_lost(void)
+TEST(a_timeout_begins_an_interval_and_counts_what_it_lost)
 {
 	struct lt_flow f;
 
@@ -197,7 +193,7 @@ static void a_timeout_begins_an_interval_and_counts_what_it_lost(void)
  * 20 Mbit/s: the rate is found, the flow then loses next to nothing, and after 48
  * round trips looks again.
  */
-static void behind_a_policer_it_paces_at_the_policers_rate(void)
+TEST(behind_a_policer_it_paces_at_the_policers_rate)
 {
 	u32 engaged = 0, released = 0, used_lost_pkts = 0, used_pkts = 0;
 	u64 rate_sum = 0;
@@ -228,7 +224,7 @@ static void behind_a_policer_it_paces_at_the_policers_rate(void)
 	CHECK(used_lost_pkts * 50 < used_pkts);		/* 2 % */
 }
 
-static void without_it_losses_go_on(void)
+TEST(without_it_losses_go_on)
 {
 	u32 share;
 
@@ -239,19 +235,4 @@ static void without_it_losses_go_on(void)
 	path_run(&r.path, 60 * SECOND);
 	share = 100 * r.path.lost_pkts / (r.path.lost_pkts + r.path.delivered_pkts);
 	CHECK(share >= 5);
-}
-
-int main(void)
-{
-	RUN(an_interval_begins_at_a_loss);
-	RUN(it_lasts_four_to_sixteen_round_trips_and_ends_at_a_loss);
-	RUN(two_intervals_agree_within_an_eighth_or_4_kbit_per_s);
-	RUN(two_that_agree_give_their_mean_for_48_round_trips);
-	RUN(an_application_that_has_no_data_says_nothing_of_a_policer);
-	RUN(it_can_be_switched_off_and_reset);
-	RUN(no_interval_ends_within_a_millisecond_or_without_delivery);
-	RUN(a_timeout_begins_an_interval_and_counts_what_it_lost);
-	RUN(behind_a_policer_it_paces_at_the_policers_rate);
-	RUN(without_it_losses_go_on);
-	return check_report();
 }

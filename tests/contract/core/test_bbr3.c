@@ -6,7 +6,7 @@
 
 static struct bbr3_run r;
 
-static void it_starts_with_the_initial_window_in_a_round_trip(void)
+TEST(it_starts_with_the_initial_window_in_a_round_trip)
 {
 	struct bbr3_flow f;
 
@@ -20,12 +20,10 @@ static void it_starts_with_the_initial_window_in_a_round_trip(void)
 	CHECK_EQ(f.d.pacing_bytes_per_s, 10ull * MSS * 25 * 2770 / 1000);
 }
 
-struct full_case { u32 pkts[5]; bool app_limited, full; };
-
 /* A.1, A.7: three round trips in a row with less than 25 % more than the best. */
-static void a_plateau_ends_startup(void)
+TEST(a_plateau_ends_startup)
 {
-	static const struct full_case cases[] = {
+	static const struct { u32 pkts[5]; bool app_limited, full; } cases[] = {
 		{ { 100, 100, 100, 100 }, false, true },
 		{ { 100, 124, 124, 124 }, false, true },
 		{ { 100, 125, 125, 125 }, false, false },
@@ -33,7 +31,7 @@ static void a_plateau_ends_startup(void)
 		{ { 100, 100, 100, 100 }, true, false },
 	};
 
-	FOR_ROWS(struct full_case, cases) {
+	FOR_ROWS(cases) {
 		struct bbr3_flow f;
 		u32 i;
 
@@ -47,16 +45,14 @@ static void a_plateau_ends_startup(void)
 	}
 }
 
-struct loss_case { u32 events, lost_since_pkts; bool in_recovery, over; };
-
 /* A.2: six ACKs with losses in a round trip of recovery, and more than 2 % of what was in flight. */
-static void losses_end_startup_even_when_the_application_limits(void)
+TEST(losses_end_startup_even_when_the_application_limits)
 {
-	static const struct loss_case cases[] = {
+	static const struct { u32 events, lost_since_pkts; bool in_recovery, over; } cases[] = {
 		{ 6, 3, true, true }, { 5, 3, true, false }, { 6, 2, true, false }, { 6, 3, false, false },
 	};
 
-	FOR_ROWS(struct loss_case, cases) {
+	FOR_ROWS(cases) {
 		struct bbr3_flow f;
 		u32 i;
 
@@ -81,7 +77,7 @@ static void losses_end_startup_even_when_the_application_limits(void)
 	}
 }
 
-static void drain_ends_with_the_queue_or_after_three_round_trips(void)
+TEST(drain_ends_with_the_queue_or_after_three_round_trips)
 {
 	struct bbr3_flow f;
 	u32 i;
@@ -100,18 +96,16 @@ static void drain_ends_with_the_queue_or_after_three_round_trips(void)
 	CHECK_EQ(f.s.mode, BBR3_DOWN);
 }
 
-struct gain_case { enum bbr3_mode mode; u32 pacing_permille, cwnd_permille; };
-
 /* The table of section 5.6.1. */
-static void each_state_has_its_gains(void)
+TEST(each_state_has_its_gains)
 {
-	static const struct gain_case cases[] = {
+	static const struct { enum bbr3_mode mode; u32 pacing_permille, cwnd_permille; } cases[] = {
 		{ BBR3_STARTUP, 2770, 2000 }, { BBR3_DRAIN, 500, 2000 }, { BBR3_DOWN, 900, 2000 },
 		{ BBR3_CRUISE, 1000, 2000 }, { BBR3_REFILL, 1000, 2000 }, { BBR3_UP, 1250, 2250 },
 		{ BBR3_PROBE_RTT, 1000, 500 },
 	};
 
-	FOR_ROWS(struct gain_case, cases) {
+	FOR_ROWS(cases) {
 		struct bbr3_flow f;
 
 		open_bbr3(&f, 50 * MS);
@@ -121,11 +115,11 @@ static void each_state_has_its_gains(void)
 	}
 }
 
-struct cap_case { enum bbr3_mode mode; u32 long_pkts, short_pkts, cap_pkts; };
-
-static void each_state_has_its_bounds(void)
+TEST(each_state_has_its_bounds)
 {
-	static const struct cap_case cases[] = {
+	static const struct {
+		enum bbr3_mode mode; u32 long_pkts, short_pkts, cap_pkts;
+	} cases[] = {
 		{ BBR3_STARTUP, 100, BBR3_NO_LIMIT_PKTS, BBR3_NO_LIMIT_PKTS },
 		{ BBR3_UP, 100, BBR3_NO_LIMIT_PKTS, 100 },
 		{ BBR3_DOWN, 100, BBR3_NO_LIMIT_PKTS, 100 },
@@ -138,7 +132,7 @@ static void each_state_has_its_bounds(void)
 		{ BBR3_DRAIN, 100, 1, 4 },
 	};
 
-	FOR_ROWS(struct cap_case, cases) {
+	FOR_ROWS(cases) {
 		struct bbr3_flow f;
 
 		open_bbr3(&f, 50 * MS);
@@ -149,7 +143,7 @@ static void each_state_has_its_bounds(void)
 	}
 }
 
-static void windows_have_room_for_three_quanta(void)
+TEST(windows_have_room_for_three_quanta)
 {
 	struct bbr3_flow f;
 
@@ -164,7 +158,7 @@ static void windows_have_room_for_three_quanta(void)
 	CHECK_EQ(bbr3_bdp_pkts(&f.s, 2896000, 1000), 10);
 }
 
-static void a_flow_fills_the_link_and_cycles(void)
+TEST(a_flow_fills_the_link_and_cycles)
 {
 	static const u8 next[] = { BBR3_DRAIN, BBR3_DOWN, BBR3_CRUISE, BBR3_REFILL, BBR3_UP, BBR3_DOWN };
 	u32 delivered_pkts, cycles = 0;
@@ -191,7 +185,7 @@ static void a_flow_fills_the_link_and_cycles(void)
 	CHECK_EQ(r.path.lost_pkts, 0);
 }
 
-static void every_five_seconds_half_of_the_product_is_in_flight(void)
+TEST(every_five_seconds_half_of_the_product_is_in_flight)
 {
 	u64 entered_us = 0, left_us = SECOND;
 	u32 probes = 0;
@@ -217,7 +211,7 @@ static void every_five_seconds_half_of_the_product_is_in_flight(void)
 	CHECK(bbr3_max_bandwidth(&r.s) >= LINK_BYTES_PER_S * 98 / 100);
 }
 
-static void a_short_buffer_sets_the_long_term_bound(void)
+TEST(a_short_buffer_sets_the_long_term_bound)
 {
 	u32 delivered_pkts, lost_pkts;
 
@@ -232,7 +226,7 @@ static void a_short_buffer_sets_the_long_term_bound(void)
 	CHECK((r.path.lost_pkts - lost_pkts) * 50 < r.path.delivered_pkts - delivered_pkts);
 }
 
-static void the_largest_numbers_stay_in_their_bounds(void)
+TEST(the_largest_numbers_stay_in_their_bounds)
 {
 	struct bbr3_flow f;
 	u32 i;
@@ -246,20 +240,4 @@ static void the_largest_numbers_stay_in_their_bounds(void)
 		CHECK(f.d.cwnd_pkts >= 1 && f.d.cwnd_pkts <= CCA_MAX_PKTS);
 		CHECK(f.d.pacing_bytes_per_s <= CCA_MAX_RATE_BYTES_PER_S);
 	}
-}
-
-int main(void)
-{
-	RUN(it_starts_with_the_initial_window_in_a_round_trip);
-	RUN(a_plateau_ends_startup);
-	RUN(losses_end_startup_even_when_the_application_limits);
-	RUN(drain_ends_with_the_queue_or_after_three_round_trips);
-	RUN(each_state_has_its_gains);
-	RUN(each_state_has_its_bounds);
-	RUN(windows_have_room_for_three_quanta);
-	RUN(a_flow_fills_the_link_and_cycles);
-	RUN(every_five_seconds_half_of_the_product_is_in_flight);
-	RUN(a_short_buffer_sets_the_long_term_bound);
-	RUN(the_largest_numbers_stay_in_their_bounds);
-	return check_report();
 }

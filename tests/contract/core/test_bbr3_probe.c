@@ -2,7 +2,7 @@
 /* kmod/core/bbr3_probe.h and bbr3_model.h: losses, the bounds they set, and events. */
 #include "bbr3_flow.h"
 
-static void a_round_trip_with_a_loss_leaves_what_it_delivered_but_at_least_beta(void)
+TEST(a_round_trip_with_a_loss_leaves_what_it_delivered_but_at_least_beta)
 {
 	struct bbr3_flow f;
 	u32 cwnd_pkts;
@@ -38,7 +38,7 @@ static void a_round_trip_with_a_loss_leaves_what_it_delivered_but_at_least_beta(
 	CHECK_EQ(f.s.short_bytes_per_s, BBR3_NO_LIMIT_BYTES_PER_S);
 }
 
-static void while_it_probes_a_round_trip_with_a_loss_leaves_all(void)
+TEST(while_it_probes_a_round_trip_with_a_loss_leaves_all)
 {
 	struct bbr3_flow f;
 
@@ -49,12 +49,12 @@ static void while_it_probes_a_round_trip_with_a_loss_leaves_all(void)
 	CHECK_EQ(f.s.short_pkts, BBR3_NO_LIMIT_PKTS);
 }
 
-struct too_high_case { u32 tx_inflight_pkts, lost_pkts; bool limited; u32 long_pkts; };
-
 /* bw RTTmin is 100 packets, so that beta leaves 70. */
-static void too_much_loss_in_a_probe_sets_inflight_long(void)
+TEST(too_much_loss_in_a_probe_sets_inflight_long)
 {
-	static const struct too_high_case cases[] = {
+	static const struct {
+		u32 tx_inflight_pkts, lost_pkts; bool limited; u32 long_pkts;
+	} cases[] = {
 		{ 150, 3, false, BBR3_NO_LIMIT_PKTS },	/* 2 % of 150 are 3 */
 		{ 150, 4, false, 149 },
 		{ 130, 10, false, 129 },
@@ -63,7 +63,7 @@ static void too_much_loss_in_a_probe_sets_inflight_long(void)
 		{ 0, 4, false, BBR3_NO_LIMIT_PKTS },	/* the host does not know */
 	};
 
-	FOR_ROWS(struct too_high_case, cases) {
+	FOR_ROWS(cases) {
 		struct cca_loss loss = { 0, 0, c->tx_inflight_pkts, c->lost_pkts, c->limited };
 		struct bbr3_flow f;
 		bool ends = c->tx_inflight_pkts && c->lost_pkts * 50 > c->tx_inflight_pkts;
@@ -84,7 +84,7 @@ static void too_much_loss_in_a_probe_sets_inflight_long(void)
 }
 
 /* A.5: the pipe is full again. */
-static void a_plateau_ends_the_probe(void)
+TEST(a_plateau_ends_the_probe)
 {
 	struct bbr3_flow f;
 	u32 i;
@@ -102,16 +102,14 @@ static void a_plateau_ends_the_probe(void)
 	CHECK_EQ(bbr3_max_bandwidth(&f.s), 2896000);
 }
 
-struct down_case { bool limited; u32 cwnd_pkts; bool goes_down; };
-
 /* inflight_long is 120: a bound that holds the flow back is no plateau. */
-static void a_bound_that_limits_is_no_full_pipe(void)
+TEST(a_bound_that_limits_is_no_full_pipe)
 {
-	static const struct down_case cases[] = {
+	static const struct { bool limited; u32 cwnd_pkts; bool goes_down; } cases[] = {
 		{ true, 120, false }, { true, 119, true }, { false, 120, true },
 	};
 
-	FOR_ROWS(struct down_case, cases) {
+	FOR_ROWS(cases) {
 		struct bbr3_flow f;
 
 		open_in(&f, BBR3_UP);
@@ -125,7 +123,7 @@ static void a_bound_that_limits_is_no_full_pipe(void)
 }
 
 /* It rises by 1, 2, 4 packets a round trip. */
-static void inflight_long_rises_while_it_limits(void)
+TEST(inflight_long_rises_while_it_limits)
 {
 	struct bbr3_flow f;
 	u32 i, rise, long_pkts;
@@ -157,7 +155,7 @@ static void inflight_long_rises_while_it_limits(void)
 }
 
 /* Section 5.3.3.6. */
-static void the_probe_behind_one_with_losses_is_cut_short_and_repeated(void)
+TEST(the_probe_behind_one_with_losses_is_cut_short_and_repeated)
 {
 	struct bbr3_flow f;
 
@@ -185,16 +183,14 @@ static void the_probe_behind_one_with_losses_is_cut_short_and_repeated(void)
 	CHECK_EQ(f.s.probe_cut_short, false);
 }
 
-struct cruise_case { u32 long_pkts, inflight_pkts; bool cruises; };
-
-static void it_cruises_once_there_is_headroom(void)
+TEST(it_cruises_once_there_is_headroom)
 {
-	static const struct cruise_case cases[] = {
+	static const struct { u32 long_pkts, inflight_pkts; bool cruises; } cases[] = {
 		{ BBR3_NO_LIMIT_PKTS, 100, true }, { BBR3_NO_LIMIT_PKTS, 101, false },
 		{ 100, 85, true }, { 100, 86, false },
 	};
 
-	FOR_ROWS(struct cruise_case, cases) {
+	FOR_ROWS(cases) {
 		struct bbr3_flow f;
 
 		open_in(&f, BBR3_DOWN);
@@ -204,7 +200,7 @@ static void it_cruises_once_there_is_headroom(void)
 	}
 }
 
-static void the_next_probe_is_due_by_time_or_by_round_trips(void)
+TEST(the_next_probe_is_due_by_time_or_by_round_trips)
 {
 	struct bbr3_flow f;
 
@@ -222,7 +218,7 @@ static void the_next_probe_is_due_by_time_or_by_round_trips(void)
 	CHECK(bbr3_is_time_to_probe(&f.s, &f.p, f.s.cycle_start_us));
 }
 
-static void a_timeout_leaves_one_packet_and_recovery_ends_with_the_window_of_before(void)
+TEST(a_timeout_leaves_one_packet_and_recovery_ends_with_the_window_of_before)
 {
 	struct bbr3_flow f;
 	u32 cwnd_pkts;
@@ -237,7 +233,7 @@ static void a_timeout_leaves_one_packet_and_recovery_ends_with_the_window_of_bef
 }
 
 /* Section 5.5.11. */
-static void an_undo_takes_a_probe_up_again(void)
+TEST(an_undo_takes_a_probe_up_again)
 {
 	struct bbr3_flow f;
 
@@ -270,7 +266,7 @@ static void an_undo_takes_a_probe_up_again(void)
 	CHECK_EQ(f.s.mode, BBR3_PROBE_RTT);
 }
 
-static void silence_paces_at_the_bandwidth_and_ends_a_probe_of_the_round_trip(void)
+TEST(silence_paces_at_the_bandwidth_and_ends_a_probe_of_the_round_trip)
 {
 	struct bbr3_flow f;
 
@@ -302,7 +298,7 @@ static void silence_paces_at_the_bandwidth_and_ends_a_probe_of_the_round_trip(vo
 	CHECK_EQ(f.s.mode, BBR3_STARTUP);
 }
 
-static void a_minimum_is_forgotten_after_ten_seconds(void)
+TEST(a_minimum_is_forgotten_after_ten_seconds)
 {
 	struct bbr3_flow f;
 
@@ -314,22 +310,4 @@ static void a_minimum_is_forgotten_after_ten_seconds(void)
 	f.ack.now_us += 4 * SECOND;
 	take_round(&f, 100, 90 * MS);
 	CHECK_EQ(f.s.min_rtt_us, 80 * MS);
-}
-
-int main(void)
-{
-	RUN(a_round_trip_with_a_loss_leaves_what_it_delivered_but_at_least_beta);
-	RUN(while_it_probes_a_round_trip_with_a_loss_leaves_all);
-	RUN(too_much_loss_in_a_probe_sets_inflight_long);
-	RUN(a_plateau_ends_the_probe);
-	RUN(a_bound_that_limits_is_no_full_pipe);
-	RUN(inflight_long_rises_while_it_limits);
-	RUN(the_probe_behind_one_with_losses_is_cut_short_and_repeated);
-	RUN(it_cruises_once_there_is_headroom);
-	RUN(the_next_probe_is_due_by_time_or_by_round_trips);
-	RUN(a_timeout_leaves_one_packet_and_recovery_ends_with_the_window_of_before);
-	RUN(an_undo_takes_a_probe_up_again);
-	RUN(silence_paces_at_the_bandwidth_and_ends_a_probe_of_the_round_trip);
-	RUN(a_minimum_is_forgotten_after_ten_seconds);
-	return check_report();
 }

@@ -2,7 +2,7 @@
 /* kmod/core/cubic.h: RFC 9438 by its equations, and what Linux adds. Slow start: test_hystart.c. */
 #include "cubic_flow.h"
 
-static void the_cube_root_is_exact(void)
+TEST(the_cube_root_is_exact)
 {
 	u64 r;
 
@@ -15,12 +15,10 @@ static void the_cube_root_is_exact(void)
 	CHECK_EQ(cubic_root((1ull << 63) - 1), (1u << 21) - 1);
 }
 
-struct k_case { u32 c_permille, rise_pkts, k_q10s; };
-
 /* K = cbrt(rise / C), in 2^-10 s. */
-static void k_follows_equation_2(void)
+TEST(k_follows_equation_2)
 {
-	static const struct k_case cases[] = {
+	static const struct { u32 c_permille, rise_pkts, k_q10s; } cases[] = {
 		{ 400, 0, 0 },
 		{ 400, 100, 6450 },		/* cbrt(250) = 6.2996 s */
 		{ 400, 1, 1389 },		/* cbrt(2.5) = 1.3572 s */
@@ -32,7 +30,7 @@ static void k_follows_equation_2(void)
 		{ 0, 1u << 24, 1216764 },
 	};
 
-	FOR_ROWS(struct k_case, cases) {
+	FOR_ROWS(cases) {
 		struct cubic_params p;
 
 		cca_params_init(&p, CCA_ID_cubic);
@@ -42,12 +40,10 @@ static void k_follows_equation_2(void)
 	}
 }
 
-struct target_case { u32 k_q10s, plateau_pkts; u64 t_us; u32 target_pkts; };
-
 /* W_cubic(t) = 0.4 (t - K)^3 + W_max. */
-static void the_target_follows_equation_1(void)
+TEST(the_target_follows_equation_1)
 {
-	static const struct target_case cases[] = {
+	static const struct { u32 k_q10s, plateau_pkts; u64 t_us; u32 target_pkts; } cases[] = {
 		{ 5 * 1024, 1000, 0, 950 },
 		{ 5 * 1024, 1000, 5000000, 1000 },
 		{ 5 * 1024, 1000, 10000000, 1050 },
@@ -59,7 +55,7 @@ static void the_target_follows_equation_1(void)
 		{ 0xffffffffu, 1, 0, 0 },
 	};
 
-	FOR_ROWS(struct target_case, cases) {
+	FOR_ROWS(cases) {
 		struct cubic_flow f;
 
 		open_flow(&f, 10, 10);
@@ -70,7 +66,7 @@ static void the_target_follows_equation_1(void)
 }
 
 /* The window itself: 1000 packets at 100 ms, K = cbrt(300 / 0.4) = 9.086 s. */
-static void the_window_follows_the_cubic_function(void)
+TEST(the_window_follows_the_cubic_function)
 {
 	static const struct { u32 round, cwnd_pkts; } points[] = {
 		{ 20, 858 }, { 45, 962 }, { 90, 1000 }, { 120, 1009 }, { 160, 1129 },
@@ -92,11 +88,10 @@ static void the_window_follows_the_cubic_function(void)
 		CHECK(f.w.cwnd_pkts + 12 > points[i - 1].cwnd_pkts);
 		CHECK(f.w.cwnd_pkts < points[i - 1].cwnd_pkts + 12);
 	}
-	row = 0;
 }
 
 /* alpha = 3 (1 - beta) / (1 + beta) = 0.529 a round trip; a short RTT keeps cubic slower. */
-static void short_paths_grow_as_reno_does(void)
+TEST(short_paths_grow_as_reno_does)
 {
 	struct cubic_flow f;
 	u32 round;
@@ -119,7 +114,7 @@ static void short_paths_grow_as_reno_does(void)
 	CHECK(f.w.cwnd_pkts >= 84 && f.w.cwnd_pkts <= 88);
 }
 
-static void growth_is_at_most_half_a_window_a_round_trip(void)
+TEST(growth_is_at_most_half_a_window_a_round_trip)
 {
 	struct cubic_flow f;
 
@@ -135,7 +130,7 @@ static void growth_is_at_most_half_a_window_a_round_trip(void)
 }
 
 /* A twentieth of the ACKs, and from the plateau up. */
-static void before_any_loss_growth_does_not_stand_still(void)
+TEST(before_any_loss_growth_does_not_stand_still)
 {
 	struct cubic_flow f;
 
@@ -146,7 +141,7 @@ static void before_any_loss_growth_does_not_stand_still(void)
 	CHECK_EQ(f.s.plateau_pkts, 1000);
 }
 
-static void credit_of_slower_growth_is_one_packet(void)
+TEST(credit_of_slower_growth_is_one_packet)
 {
 	struct cubic_flow f;
 
@@ -157,7 +152,7 @@ static void credit_of_slower_growth_is_one_packet(void)
 	CHECK_EQ(f.w.credit_pkts, 1);
 }
 
-static void an_unchanged_window_is_looked_at_32_times_a_second(void)
+TEST(an_unchanged_window_is_looked_at_32_times_a_second)
 {
 	struct cubic_flow f;
 	u64 before_us;
@@ -172,11 +167,11 @@ static void an_unchanged_window_is_looked_at_32_times_a_second(void)
 	CHECK_EQ(f.s.refreshed_us, before_us + 32 * MS);
 }
 
-struct loss_case { u32 cwnd_pkts, w_max_pkts, fast, ssthresh_pkts, w_max_after_pkts; };
-
-static void a_loss_leaves_beta_and_fast_convergence_gives_up_more(void)
+TEST(a_loss_leaves_beta_and_fast_convergence_gives_up_more)
 {
-	static const struct loss_case cases[] = {
+	static const struct {
+		u32 cwnd_pkts, w_max_pkts, fast, ssthresh_pkts, w_max_after_pkts;
+	} cases[] = {
 		{ 1000, 0, 1, 700, 1000 },
 		{ 1000, 1000, 1, 700, 1000 },
 		{ 1000, 2000, 1, 700, 850 },	/* (1 + beta) / 2 */
@@ -187,7 +182,7 @@ static void a_loss_leaves_beta_and_fast_convergence_gives_up_more(void)
 		{ 0xffffffffu, 0, 1, 11744051, 1u << 24 },
 	};
 
-	FOR_ROWS(struct loss_case, cases) {
+	FOR_ROWS(cases) {
 		struct cubic_flow f;
 
 		open_flow(&f, c->cwnd_pkts, 10);
@@ -203,7 +198,7 @@ static void a_loss_leaves_beta_and_fast_convergence_gives_up_more(void)
 	}
 }
 
-static void a_timeout_forgets_and_other_events_do_not(void)
+TEST(a_timeout_forgets_and_other_events_do_not)
 {
 	struct cubic_flow f;
 
@@ -221,7 +216,7 @@ static void a_timeout_forgets_and_other_events_do_not(void)
 	CHECK_EQ(f.s.min_rtt_us, 0);
 }
 
-static void idle_time_is_no_time_of_the_epoch(void)
+TEST(idle_time_is_no_time_of_the_epoch)
 {
 	struct cubic_flow f;
 	u64 start_us;
@@ -243,7 +238,7 @@ static void idle_time_is_no_time_of_the_epoch(void)
 }
 
 /* The queue that filled before a loss takes time to go: its RTTs are no minimum. */
-static void round_trips_of_an_epochs_first_second_are_left_out(void)
+TEST(round_trips_of_an_epochs_first_second_are_left_out)
 {
 	struct cubic_flow f;
 
@@ -260,7 +255,7 @@ static void round_trips_of_an_epochs_first_second_are_left_out(void)
 	CHECK_EQ(f.s.min_rtt_us, 45 * MS);
 }
 
-static void the_largest_window_stays(void)
+TEST(the_largest_window_stays)
 {
 	struct cubic_flow f;
 
@@ -272,23 +267,4 @@ static void the_largest_window_stays(void)
 	take_ack(&f, MS, 1, 50 * MS);
 	CHECK(f.w.cwnd_pkts >= 1);
 	take_ack(&f, MS, 0, 50 * MS);
-}
-
-int main(void)
-{
-	RUN(the_cube_root_is_exact);
-	RUN(k_follows_equation_2);
-	RUN(the_target_follows_equation_1);
-	RUN(the_window_follows_the_cubic_function);
-	RUN(short_paths_grow_as_reno_does);
-	RUN(growth_is_at_most_half_a_window_a_round_trip);
-	RUN(before_any_loss_growth_does_not_stand_still);
-	RUN(credit_of_slower_growth_is_one_packet);
-	RUN(an_unchanged_window_is_looked_at_32_times_a_second);
-	RUN(a_loss_leaves_beta_and_fast_convergence_gives_up_more);
-	RUN(a_timeout_forgets_and_other_events_do_not);
-	RUN(idle_time_is_no_time_of_the_epoch);
-	RUN(round_trips_of_an_epochs_first_second_are_left_out);
-	RUN(the_largest_window_stays);
-	return check_report();
 }

@@ -6,7 +6,7 @@
 
 /* --- timeout and undo -------------------------------------------------------- */
 
-static void a_timeout_starts_slow_start_anew(void)
+TEST(a_timeout_starts_slow_start_anew)
 {
 	struct path f;
 
@@ -19,7 +19,7 @@ static void a_timeout_starts_slow_start_anew(void)
 	CHECK_EQ(f.d.cwnd_pkts, 4);
 }
 
-static void an_undone_timeout_leaves_no_trace(void)
+TEST(an_undone_timeout_leaves_no_trace)
 {
 	struct path f;
 	struct cca_decision before;
@@ -40,7 +40,7 @@ static void an_undone_timeout_leaves_no_trace(void)
 	CHECK_EQ(f.d.cwnd_pkts, before.cwnd_pkts);
 }
 
-static void a_timeout_within_slow_start_is_undone_too(void)
+TEST(a_timeout_within_slow_start_is_undone_too)
 {
 	struct path f;
 	u32 i;
@@ -59,7 +59,7 @@ static void a_timeout_within_slow_start_is_undone_too(void)
 }
 
 /* The timeout came before an RTT was known, its undo behind the first sample. */
-static void an_undone_timeout_paces_by_what_is_known_since(void)
+TEST(an_undone_timeout_paces_by_what_is_known_since)
 {
 	struct path f;
 
@@ -71,7 +71,7 @@ static void an_undone_timeout_paces_by_what_is_known_since(void)
 	CHECK_EQ(f.d.pacing_bytes_per_s, 289600);
 }
 
-static void an_undo_behind_a_new_cruise_changes_nothing(void)
+TEST(an_undo_behind_a_new_cruise_changes_nothing)
 {
 	struct path f;
 	struct cca_decision before;
@@ -92,7 +92,7 @@ static void an_undo_behind_a_new_cruise_changes_nothing(void)
 	CHECK_EQ(f.d.cwnd_pkts, before.cwnd_pkts);
 }
 
-static void an_undo_without_a_timeout_changes_nothing(void)
+TEST(an_undo_without_a_timeout_changes_nothing)
 {
 	struct path f;
 	struct cca_decision before;
@@ -106,7 +106,7 @@ static void an_undo_without_a_timeout_changes_nothing(void)
 	CHECK_EQ(f.s.mode, GR_SLOW_START);
 }
 
-static void the_larger_window_is_what_repeated_timeouts_return_to(void)
+TEST(the_larger_window_is_what_repeated_timeouts_return_to)
 {
 	struct path f;
 	u32 i;
@@ -121,7 +121,7 @@ static void the_larger_window_is_what_repeated_timeouts_return_to(void)
 	CHECK_EQ(f.d.cwnd_pkts, 64);
 }
 
-static void other_events_change_nothing(void)
+TEST(other_events_change_nothing)
 {
 	struct path f;
 	struct cca_decision before;
@@ -140,7 +140,7 @@ static void other_events_change_nothing(void)
 
 static struct loop loop;
 
-static void an_old_minimum_is_looked_for_again(void)
+TEST(an_old_minimum_is_looked_for_again)
 {
 	struct path f;
 	u32 i;
@@ -162,7 +162,7 @@ static void an_old_minimum_is_looked_for_again(void)
 	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);
 }
 
-static void a_drain_without_samples_keeps_the_minimum(void)
+TEST(a_drain_without_samples_keeps_the_minimum)
 {
 	struct path f;
 
@@ -179,16 +179,14 @@ static void a_drain_without_samples_keeps_the_minimum(void)
 	CHECK_EQ(f.s.mode, GR_CRUISE);			/* and it counts as seen now */
 }
 
-struct seen_case { u32 rtt_us; u8 mode; };
-
 /* A minimum that is met within 1/16 is no old one. */
-static void a_minimum_that_is_seen_again_stays(void)
+TEST(a_minimum_that_is_seen_again_stays)
 {
-	static const struct seen_case cases[] = {
+	static const struct { u32 rtt_us; u8 mode; } cases[] = {
 		{ 100000, GR_CRUISE }, { 106250, GR_CRUISE }, { 106251, GR_DRAIN },
 	};
 
-	FOR_ROWS(struct seen_case, cases) {
+	FOR_ROWS(cases) {
 		struct path f;
 
 		open_cruise(&f, 100000);
@@ -200,7 +198,7 @@ static void a_minimum_that_is_seen_again_stays(void)
 }
 
 /* The base round trip rises from 50 to 90 ms: GR finds out, and the queue rests in its cushion again. */
-static void a_longer_path_is_found_by_draining(void)
+TEST(a_longer_path_is_found_by_draining)
 {
 	loop_open(&loop, 1158, 50000);
 	loop.f.p.delay_threshold_us = 30000;
@@ -217,7 +215,7 @@ static void a_longer_path_is_found_by_draining(void)
 }
 
 /* After 61 s without an ACK: the RTTs that contain the outage change neither the rate nor RTTmin. */
-static void the_rtts_of_an_outage_are_no_delay(void)
+TEST(the_rtts_of_an_outage_are_no_delay)
 {
 	struct path f;
 	u32 i;
@@ -240,7 +238,7 @@ static void the_rtts_of_an_outage_are_no_delay(void)
 }
 
 /* A gap between ACKs that is no longer than the RTTs is the path, not an outage. */
-static void a_path_that_delivers_a_packet_a_second_has_no_outages(void)
+TEST(a_path_that_delivers_a_packet_a_second_has_no_outages)
 {
 	struct path f;
 	u32 i;
@@ -258,7 +256,7 @@ static void a_path_that_delivers_a_packet_a_second_has_no_outages(void)
 }
 
 /* Paced at a packet per 1.2 s, GR finds that the path has become shorter. */
-static void a_lowest_rate_below_a_packet_a_second_is_left(void)
+TEST(a_lowest_rate_below_a_packet_a_second_is_left)
 {
 	struct path f;
 	u32 i;
@@ -273,7 +271,7 @@ static void a_lowest_rate_below_a_packet_a_second_is_left(void)
 }
 
 /* A window of 4 s does not contain the outage before it. */
-static void the_bandwidth_after_an_outage_is_measured_anew(void)
+TEST(the_bandwidth_after_an_outage_is_measured_anew)
 {
 	struct path f;
 
@@ -285,7 +283,7 @@ static void the_bandwidth_after_an_outage_is_measured_anew(void)
 	CHECK(f.d.pacing_bytes_per_s >= CRUISE_BYTES_PER_S);
 }
 
-static void a_timeout_in_a_drain_is_undone_into_it(void)
+TEST(a_timeout_in_a_drain_is_undone_into_it)
 {
 	struct path f;
 	u32 i;
@@ -307,7 +305,7 @@ static void a_timeout_in_a_drain_is_undone_into_it(void)
 /* --- marks of ECN ---------------------------------------------------------------- */
 
 /* RFC 3168, section 6.1.2: as a lost packet, and once per window of data. */
-static void a_mark_halves_the_rate_once_a_window(void)
+TEST(a_mark_halves_the_rate_once_a_window)
 {
 	struct path f;
 	u32 cwnd_pkts, i;
@@ -330,7 +328,7 @@ static void a_mark_halves_the_rate_once_a_window(void)
 }
 
 /* Packets of the round trip that are lost are not waited for. */
-static void a_marks_round_trip_ends_with_losses_too(void)
+TEST(a_marks_round_trip_ends_with_losses_too)
 {
 	struct path f;
 
@@ -344,7 +342,7 @@ static void a_marks_round_trip_ends_with_losses_too(void)
 }
 
 /* What was sent before the mark is not counted in the bandwidth behind it, however long W is. */
-static void the_bandwidth_is_measured_anew_behind_a_mark(void)
+TEST(the_bandwidth_is_measured_anew_behind_a_mark)
 {
 	static const u32 windows_us[] = { 20 * MS, 4 * SECOND };
 	u32 i;
@@ -362,7 +360,7 @@ static void the_bandwidth_is_measured_anew_behind_a_mark(void)
 	}
 }
 
-static void a_mark_ends_slow_start(void)
+TEST(a_mark_ends_slow_start)
 {
 	struct path f;
 
@@ -373,7 +371,7 @@ static void a_mark_ends_slow_start(void)
 	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S / 2);
 }
 
-static void a_mark_before_an_rtt_is_known_halves_the_window(void)
+TEST(a_mark_before_an_rtt_is_known_halves_the_window)
 {
 	struct path f;
 
@@ -388,7 +386,7 @@ static void a_mark_before_an_rtt_is_known_halves_the_window(void)
 }
 
 /* The slow start behind a timeout is not bounded by an older mark, and its undo leaves the reduced rate. */
-static void a_timeout_ends_what_a_mark_began(void)
+TEST(a_timeout_ends_what_a_mark_began)
 {
 	struct path f;
 
@@ -404,19 +402,17 @@ static void a_timeout_ends_what_a_mark_began(void)
 
 /* --- silence ---------------------------------------------------------------------- */
 
-struct silence_case { enum cca_event_kind kind; u32 window_us; };
-
 /* Data again after 5 s: what lies before the first ACK is not bandwidth, whatever W is. */
-static void silence_does_not_lower_the_rate(void)
+TEST(silence_does_not_lower_the_rate)
 {
-	static const struct silence_case cases[] = {
+	static const struct { enum cca_event_kind kind; u32 window_us; } cases[] = {
 		{ CCA_TRANSFER_STARTED, 20 * MS },
 		{ CCA_IDLE_RESTART, 20 * MS },
 		{ CCA_TRANSFER_STARTED, 4 * SECOND },
 		{ CCA_IDLE_RESTART, 4 * SECOND },
 	};
 
-	FOR_ROWS(struct silence_case, cases) {
+	FOR_ROWS(cases) {
 		struct path f;
 		u32 i;
 
@@ -439,7 +435,7 @@ static void silence_does_not_lower_the_rate(void)
 }
 
 /* Ten packets at once in 10 us behind a silence are a burst of ACKs, not 1 Gbit/s. */
-static void the_first_acks_behind_silence_are_not_a_rate(void)
+TEST(the_first_acks_behind_silence_are_not_a_rate)
 {
 	struct path f;
 
@@ -451,7 +447,7 @@ static void the_first_acks_behind_silence_are_not_a_rate(void)
 }
 
 /* A window that the application does not fill says nothing about twice as large a one. */
-static void slow_start_grows_while_the_window_is_used(void)
+TEST(slow_start_grows_while_the_window_is_used)
 {
 	struct path f;
 	u32 i;
@@ -470,7 +466,7 @@ static void slow_start_grows_while_the_window_is_used(void)
 }
 
 /* The first sample of an RTT comes with a loss: there is no bandwidth yet to leave slow start at. */
-static void slow_start_left_at_once_keeps_its_own_rate(void)
+TEST(slow_start_left_at_once_keeps_its_own_rate)
 {
 	struct path f;
 
@@ -483,7 +479,7 @@ static void slow_start_left_at_once_keeps_its_own_rate(void)
 
 /* --- hosts at their limits ---------------------------------------------------------- */
 
-static void a_clock_that_steps_back_does_no_harm(void)
+TEST(a_clock_that_steps_back_does_no_harm)
 {
 	struct path f;
 
@@ -497,7 +493,7 @@ static void a_clock_that_steps_back_does_no_harm(void)
 }
 
 /* Where time and counts start does not matter, wraps included. */
-static void decisions_do_not_depend_on_where_counters_start(void)
+TEST(decisions_do_not_depend_on_where_counters_start)
 {
 	static const struct { u64 now_us; u32 delivered_pkts; } cases[] = {
 		{ 0, 0 }, { (1ull << 32) - 20 * MS, TOP - 20 }, { 1ull << 63, 1u << 31 }, { 77, TOP },
@@ -525,11 +521,9 @@ static void decisions_do_not_depend_on_where_counters_start(void)
 	}
 }
 
-struct host_case { u32 mss_bytes, rtt_us, pkts, inflight_pkts; };
-
-static void impossible_values_are_clamped(void)
+TEST(impossible_values_are_clamped)
 {
-	static const struct host_case cases[] = {
+	static const struct { u32 mss_bytes, rtt_us, pkts, inflight_pkts; } cases[] = {
 		{ 0, 100000, 1, 10 },
 		{ TOP, 100000, 1, 10 },
 		{ MSS, TOP, 1, 10 },
@@ -539,7 +533,7 @@ static void impossible_values_are_clamped(void)
 		{ 0, TOP, 0, 0 },		/* less than a byte a second is not: unpaced */
 	};
 
-	FOR_ROWS(struct host_case, cases) {
+	FOR_ROWS(cases) {
 		struct path f;
 		u32 i;
 
@@ -557,7 +551,7 @@ static void impossible_values_are_clamped(void)
 }
 
 /* Each parameter at each end of its range, on a link of 10 Mbit/s: the flow goes on. */
-static void parameters_at_the_ends_of_their_ranges_keep_a_flow_going(void)
+TEST(parameters_at_the_ends_of_their_ranges_keep_a_flow_going)
 {
 	u32 i, end;
 
@@ -573,40 +567,4 @@ static void parameters_at_the_ends_of_their_ranges_keep_a_flow_going(void)
 			loop_run(&loop, 5 * SECOND);
 			CHECK(loop.counted_pkts > 5 * SECOND / 1158 / 2);
 		}
-}
-
-int main(void)
-{
-	RUN(a_timeout_starts_slow_start_anew);
-	RUN(an_undone_timeout_leaves_no_trace);
-	RUN(a_timeout_within_slow_start_is_undone_too);
-	RUN(an_undone_timeout_paces_by_what_is_known_since);
-	RUN(an_undo_behind_a_new_cruise_changes_nothing);
-	RUN(an_undo_without_a_timeout_changes_nothing);
-	RUN(the_larger_window_is_what_repeated_timeouts_return_to);
-	RUN(other_events_change_nothing);
-	RUN(an_old_minimum_is_looked_for_again);
-	RUN(a_drain_without_samples_keeps_the_minimum);
-	RUN(a_minimum_that_is_seen_again_stays);
-	RUN(a_longer_path_is_found_by_draining);
-	RUN(the_rtts_of_an_outage_are_no_delay);
-	RUN(a_path_that_delivers_a_packet_a_second_has_no_outages);
-	RUN(a_lowest_rate_below_a_packet_a_second_is_left);
-	RUN(the_bandwidth_after_an_outage_is_measured_anew);
-	RUN(a_timeout_in_a_drain_is_undone_into_it);
-	RUN(a_mark_halves_the_rate_once_a_window);
-	RUN(a_marks_round_trip_ends_with_losses_too);
-	RUN(the_bandwidth_is_measured_anew_behind_a_mark);
-	RUN(a_mark_ends_slow_start);
-	RUN(a_mark_before_an_rtt_is_known_halves_the_window);
-	RUN(a_timeout_ends_what_a_mark_began);
-	RUN(silence_does_not_lower_the_rate);
-	RUN(the_first_acks_behind_silence_are_not_a_rate);
-	RUN(slow_start_grows_while_the_window_is_used);
-	RUN(slow_start_left_at_once_keeps_its_own_rate);
-	RUN(a_clock_that_steps_back_does_no_harm);
-	RUN(decisions_do_not_depend_on_where_counters_start);
-	RUN(impossible_values_are_clamped);
-	RUN(parameters_at_the_ends_of_their_ranges_keep_a_flow_going);
-	return check_report();
 }

@@ -88,7 +88,7 @@ static void leave_slow_start(struct host *h)
 	take_acks(h, 1, MS);
 }
 
-static void slow_start_is_on_the_hosts_parameters_and_its_end_looks_a_row_up(void)
+TEST(slow_start_is_on_the_hosts_parameters_and_its_end_looks_a_row_up)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -106,7 +106,7 @@ static void slow_start_is_on_the_hosts_parameters_and_its_end_looks_a_row_up(voi
 	CHECK_EQ(h.turns[ENS_WAITED], 300);
 }
 
-static void the_class_is_the_flows_own(void)
+TEST(the_class_is_the_flows_own)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -116,7 +116,7 @@ static void the_class_is_the_flows_own(void)
 	CHECK_EQ(h.f.params.bandwidth_window_us, 11002);
 }
 
-static void each_epoch_looks_up_what_the_flow_then_measures(void)
+TEST(each_epoch_looks_up_what_the_flow_then_measures)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -133,7 +133,7 @@ static void each_epoch_looks_up_what_the_flow_then_measures(void)
 	CHECK_EQ(h.turns[ENS_LOOKED_UP], 3);
 }
 
-static void a_flow_held_back_keeps_the_hosts_parameters_and_its_clock(void)
+TEST(a_flow_held_back_keeps_the_hosts_parameters_and_its_clock)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -149,7 +149,7 @@ static void a_flow_held_back_keeps_the_hosts_parameters_and_its_clock(void)
 	CHECK_EQ(h.f.params.bandwidth_window_us, 77000);
 }
 
-static void the_share_of_the_table_in_force_says_who_is_held_back(void)
+TEST(the_share_of_the_table_in_force_says_who_is_held_back)
 {
 	struct ens_table two = table_of(2), three = table_of(3);
 	struct host h;
@@ -171,7 +171,7 @@ static void the_share_of_the_table_in_force_says_who_is_held_back(void)
 	CHECK(!h.f.ens.held_back);
 }
 
-static void a_class_given_anew_counts_from_the_next_epoch(void)
+TEST(a_class_given_anew_counts_from_the_next_epoch)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -185,7 +185,7 @@ static void a_class_given_anew_counts_from_the_next_epoch(void)
 	CHECK_EQ(h.f.params.bandwidth_window_us, 11102);
 }
 
-static void a_table_is_taken_and_left_at_the_end_of_an_epoch(void)
+TEST(a_table_is_taken_and_left_at_the_end_of_an_epoch)
 {
 	struct ens_table two = table_of(2), three = table_of(3);
 	struct host h;
@@ -217,7 +217,7 @@ static bool recall(struct host *h)
 	return h->f.ens.epoch_end != ENS_WAITED;
 }
 
-static void a_recall_ends_the_epoch_of_a_flow_on_another_tables_row(void)
+TEST(a_recall_ends_the_epoch_of_a_flow_on_another_tables_row)
 {
 	struct ens_table two = table_of(2), three = table_of(3);
 	struct host h;
@@ -236,7 +236,7 @@ static void a_recall_ends_the_epoch_of_a_flow_on_another_tables_row(void)
 	CHECK_EQ(h.f.ens.clock.epoch, 2);
 }
 
-static void a_recall_without_a_table_puts_a_flow_on_the_hosts_parameters(void)
+TEST(a_recall_without_a_table_puts_a_flow_on_the_hosts_parameters)
 {
 	struct ens_table two = table_of(2), three = table_of(3);
 	struct host h;
@@ -256,7 +256,7 @@ static void a_recall_without_a_table_puts_a_flow_on_the_hosts_parameters(void)
 	CHECK_EQ(h.f.params.bandwidth_window_us, 11103);
 }
 
-static void a_parameter_set_by_hand_counts_from_the_next_epoch(void)
+TEST(a_parameter_set_by_hand_counts_from_the_next_epoch)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -272,7 +272,7 @@ static void a_parameter_set_by_hand_counts_from_the_next_epoch(void)
 	CHECK_EQ(h.f.params.bandwidth_window_us, 11102);
 }
 
-static void a_silence_counts_neither_for_the_rate_nor_for_the_level(void)
+TEST(a_silence_counts_neither_for_the_rate_nor_for_the_level)
 {
 	static const enum cca_event_kind kinds[] = { CCA_TRANSFER_STARTED, CCA_IDLE_RESTART };
 	struct ens_table t = table_of(2);
@@ -300,7 +300,7 @@ static void a_silence_counts_neither_for_the_rate_nor_for_the_level(void)
 	}
 }
 
-static void other_events_reach_the_algorithm_alone(void)
+TEST(other_events_reach_the_algorithm_alone)
 {
 	struct ens_table t = table_of(2);
 	struct cca_event ev = { CCA_TIMEOUT, 0, 0, 10, MSS };
@@ -321,7 +321,7 @@ static void other_events_reach_the_algorithm_alone(void)
 }
 
 /* A table's epoch is for the epochs behind slow start; slow start itself has its 30 s. */
-static void slow_start_is_epoch_0_for_30_s_whatever_the_tables_epoch(void)
+TEST(slow_start_is_epoch_0_for_30_s_whatever_the_tables_epoch)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -338,7 +338,7 @@ static void slow_start_is_epoch_0_for_30_s_whatever_the_tables_epoch(void)
 }
 
 /* Epochs, levels and rates of a flow are the same wherever its counters start, wraps included. */
-static void rows_do_not_depend_on_where_counters_start(void)
+TEST(rows_do_not_depend_on_where_counters_start)
 {
 	static const struct { u64 now_us; u32 delivered_pkts; } cases[] = {
 		{ 0, 0 }, { (1ull << 32) - SECOND, 0u - 900 }, { (1ull << 63) - 7, 0u - 3000 },
@@ -378,7 +378,7 @@ static void rows_do_not_depend_on_where_counters_start(void)
  * delivered before counts at the new size until it has left the window; then
  * the bandwidth is what it was, and the level never was another.
  */
-static void a_path_mtu_that_shrinks_is_forgotten_within_a_window(void)
+TEST(a_path_mtu_that_shrinks_is_forgotten_within_a_window)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -402,30 +402,9 @@ static void a_path_mtu_that_shrinks_is_forgotten_within_a_window(void)
 }
 
 /* What a host keeps for each socket: a kernel's private area has 104 bytes, so it is allocated. */
-static void the_state_of_a_flow_stays_small(void)
+TEST(the_state_of_a_flow_stays_small)
 {
 	CHECK_EQ(sizeof(struct cca_rate_window), 536);
 	CHECK(sizeof(struct gr_state) <= 640);
 	CHECK(sizeof(struct gr_flow) <= 1288);
-}
-
-int main(void)
-{
-	RUN(slow_start_is_on_the_hosts_parameters_and_its_end_looks_a_row_up);
-	RUN(the_class_is_the_flows_own);
-	RUN(each_epoch_looks_up_what_the_flow_then_measures);
-	RUN(a_flow_held_back_keeps_the_hosts_parameters_and_its_clock);
-	RUN(the_share_of_the_table_in_force_says_who_is_held_back);
-	RUN(a_class_given_anew_counts_from_the_next_epoch);
-	RUN(a_table_is_taken_and_left_at_the_end_of_an_epoch);
-	RUN(a_recall_ends_the_epoch_of_a_flow_on_another_tables_row);
-	RUN(a_recall_without_a_table_puts_a_flow_on_the_hosts_parameters);
-	RUN(a_parameter_set_by_hand_counts_from_the_next_epoch);
-	RUN(a_silence_counts_neither_for_the_rate_nor_for_the_level);
-	RUN(other_events_reach_the_algorithm_alone);
-	RUN(slow_start_is_epoch_0_for_30_s_whatever_the_tables_epoch);
-	RUN(rows_do_not_depend_on_where_counters_start);
-	RUN(a_path_mtu_that_shrinks_is_forgotten_within_a_window);
-	RUN(the_state_of_a_flow_stays_small);
-	return check_report();
 }

@@ -14,18 +14,16 @@ static bool left_slow_start(const struct cubic_flow *f)
 	return f->w.ssthresh_pkts != NO_SSTHRESH;
 }
 
-struct delay_case { u32 min_rtt_ms, rtt_ms; bool over; };
-
 /* An eighth of the least round trip, at least 4 and at most 16 ms, and more than that. */
-static void a_rise_of_the_delay_ends_it(void)
+TEST(a_rise_of_the_delay_ends_it)
 {
-	static const struct delay_case cases[] = {
+	static const struct { u32 min_rtt_ms, rtt_ms; bool over; } cases[] = {
 		{ 20, 24, false }, { 20, 25, true },
 		{ 64, 72, false }, { 64, 73, true },
 		{ 400, 416, false }, { 400, 417, true },
 	};
 
-	FOR_ROWS(struct delay_case, cases) {
+	FOR_ROWS(cases) {
 		struct cubic_flow f;
 
 		open_flow(&f, 16, NO_SSTHRESH);
@@ -39,7 +37,7 @@ static void a_rise_of_the_delay_ends_it(void)
 	}
 }
 
-static void one_small_sample_of_the_round_trip_is_enough_to_go_on(void)
+TEST(one_small_sample_of_the_round_trip_is_enough_to_go_on)
 {
 	struct cubic_flow f;
 
@@ -56,7 +54,7 @@ static void one_small_sample_of_the_round_trip_is_enough_to_go_on(void)
  * Begun below the low window: the ACK of packet 1 finds 10 in flight, so that the
  * round trip ends with packet 11 and the eight samples behind it are one's own.
  */
-static void round_trips_are_counted_from_the_first_ack_on(void)
+TEST(round_trips_are_counted_from_the_first_ack_on)
 {
 	struct cubic_flow f;
 
@@ -68,17 +66,15 @@ static void round_trips_are_counted_from_the_first_ack_on(void)
 	CHECK_EQ(f.w.ssthresh_pkts, 10 + 11 + 7);
 }
 
-struct train_case { u32 gap_us, acks; bool over; };
-
 /* RTTmin 100 ms: ACKs that follow within 2 ms and span more than 50.5 ms. */
-static void a_train_of_acks_that_spans_half_of_the_path_ends_it(void)
+TEST(a_train_of_acks_that_spans_half_of_the_path_ends_it)
 {
-	static const struct train_case cases[] = {
+	static const struct { u32 gap_us, acks; bool over; } cases[] = {
 		{ 1000, 51, false }, { 1000, 52, true }, { 2000, 26, false }, { 2000, 27, true },
 		{ 2001, 90, false },
 	};
 
-	FOR_ROWS(struct train_case, cases) {
+	FOR_ROWS(cases) {
 		struct cubic_flow f;
 		u32 i;
 
@@ -90,7 +86,7 @@ static void a_train_of_acks_that_spans_half_of_the_path_ends_it(void)
 	}
 }
 
-static void small_windows_and_a_switch_keep_it(void)
+TEST(small_windows_and_a_switch_keep_it)
 {
 	struct cubic_flow f;
 	u32 i;
@@ -119,7 +115,7 @@ static void recover(struct cubic_flow *f)
 	take_samples(f, 30, 300 * MS);
 }
 
-static void it_ends_one_slow_start_until_a_timeout(void)
+TEST(it_ends_one_slow_start_until_a_timeout)
 {
 	struct cubic_flow f;
 	u32 i;
@@ -144,7 +140,7 @@ static void it_ends_one_slow_start_until_a_timeout(void)
 	CHECK(f.w.ssthresh_pkts < 50);
 }
 
-static void slow_start_doubles_in_a_round_trip(void)
+TEST(slow_start_doubles_in_a_round_trip)
 {
 	struct cubic_flow f;
 	u32 round;
@@ -172,7 +168,7 @@ static void take_flight(struct cubic_flow *f, u32 rtt_us)
 }
 
 /* RFC 9406 section 4.2: a quarter of the growth for five round trips. */
-static void hystart_plus_slows_down_before_it_leaves(void)
+TEST(hystart_plus_slows_down_before_it_leaves)
 {
 	struct cubic_flow f;
 	u32 round, before_pkts;
@@ -197,7 +193,7 @@ static void hystart_plus_slows_down_before_it_leaves(void)
 	CHECK_EQ(f.w.cwnd_pkts, before_pkts + 1);
 }
 
-static void hystart_plus_goes_on_when_the_delay_falls_again(void)
+TEST(hystart_plus_goes_on_when_the_delay_falls_again)
 {
 	struct cubic_flow f;
 
@@ -212,7 +208,7 @@ static void hystart_plus_goes_on_when_the_delay_falls_again(void)
 	CHECK(!left_slow_start(&f));
 }
 
-static void hystart_plus_knows_no_trains_and_counts_eight_packets_of_an_ack(void)
+TEST(hystart_plus_knows_no_trains_and_counts_eight_packets_of_an_ack)
 {
 	struct cubic_flow f;
 	u32 i;
@@ -227,7 +223,7 @@ static void hystart_plus_knows_no_trains_and_counts_eight_packets_of_an_ack(void
 }
 
 /* RFC 9406 section 4.3: behind a loss slow start is the standard one. */
-static void hystart_plus_is_of_the_first_slow_start(void)
+TEST(hystart_plus_is_of_the_first_slow_start)
 {
 	struct cubic_flow f;
 	u32 round, before_pkts;
@@ -262,20 +258,4 @@ static void hystart_plus_is_of_the_first_slow_start(void)
 	f.w.cwnd_pkts = before_pkts = 20;
 	take_ack(&f, MS, 4, 60 * MS);
 	CHECK_EQ(f.w.cwnd_pkts, before_pkts + 4);
-}
-
-int main(void)
-{
-	RUN(a_rise_of_the_delay_ends_it);
-	RUN(one_small_sample_of_the_round_trip_is_enough_to_go_on);
-	RUN(round_trips_are_counted_from_the_first_ack_on);
-	RUN(a_train_of_acks_that_spans_half_of_the_path_ends_it);
-	RUN(small_windows_and_a_switch_keep_it);
-	RUN(it_ends_one_slow_start_until_a_timeout);
-	RUN(slow_start_doubles_in_a_round_trip);
-	RUN(hystart_plus_slows_down_before_it_leaves);
-	RUN(hystart_plus_goes_on_when_the_delay_falls_again);
-	RUN(hystart_plus_knows_no_trains_and_counts_eight_packets_of_an_ack);
-	RUN(hystart_plus_is_of_the_first_slow_start);
-	return check_report();
 }

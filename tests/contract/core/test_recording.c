@@ -8,7 +8,7 @@
 
 #define MSS 1448u
 
-static void the_layout_is_fixed(void)
+TEST(the_layout_is_fixed)
 {
 	CHECK_EQ(sizeof(struct rec_header), 32);
 	CHECK_EQ(sizeof(struct rec_record), 128);
@@ -17,7 +17,7 @@ static void the_layout_is_fixed(void)
 	CHECK(CCA_MAX_PARAMS <= REC_SUM);
 }
 
-static void an_event_comes_back_as_it_was(void)
+TEST(an_event_comes_back_as_it_was)
 {
 	struct cca_ack ack = { 1ull << 40, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1, 0 }, ack_back;
 	struct cca_event ev = { CCA_IDLE_RESTART, 77, 1, 2, 3 }, ev_back;
@@ -56,7 +56,7 @@ static void an_event_comes_back_as_it_was(void)
 	CHECK(!memcmp(&w, &w_back, sizeof(w)));
 }
 
-static void a_sum_changes_with_every_bit(void)
+TEST(a_sum_changes_with_every_bit)
 {
 	struct rec_record r;
 	unsigned char *bytes = (unsigned char *)&r;
@@ -72,7 +72,7 @@ static void a_sum_changes_with_every_bit(void)
 	CHECK_EQ(rec_sum(&r), r.word[REC_SUM]);
 }
 
-static void parameters_come_back(void)
+TEST(parameters_come_back)
 {
 	struct gr_params p, back;
 	struct rec_record r;
@@ -90,7 +90,7 @@ static void parameters_come_back(void)
 }
 
 /* Two axes, one of them logarithmic, and more values than a record holds. */
-static void a_table_comes_back(void)
+TEST(a_table_comes_back)
 {
 	static u32 values[64 * 3 * 2 * 3], values_back[64 * 3 * 2 * 3];
 	struct ens_table t, back;
@@ -158,7 +158,7 @@ static size_t bytes_len(const char *bytes)
 }
 
 /* A waited ACK names no table, a turned one does. */
-static void an_ack_names_what_was_read_at_its_turn(void)
+TEST(an_ack_names_what_was_read_at_its_turn)
 {
 	struct cca_start start = { 1000000, 50000, 10, 0, MSS };
 	struct cca_ack ack = { 1001000, 50000, 1, 0, 9, 1, 0, 0, 10, MSS, 0, 0, 0, 1 };
@@ -191,7 +191,7 @@ static void an_ack_names_what_was_read_at_its_turn(void)
 }
 
 /* Both windows, what the flow stands on, and the ACK less what window mode is not told. */
-static void an_ack_of_roccet_comes_back_with_the_windows_beside_it(void)
+TEST(an_ack_of_roccet_comes_back_with_the_windows_beside_it)
 {
 	struct cca_start start = { 1000000, 50000, 10, 0, MSS };
 	struct cca_ack ack = { 1001000, 50000, 1, 0, 9, 1, 0, 0, 10, MSS, 0, 0, 0, 1 }, back;
@@ -221,7 +221,7 @@ static void an_ack_of_roccet_comes_back_with_the_windows_beside_it(void)
 	CHECK_EQ(back.lost_since_pkts, 0);
 }
 
-static void a_recording_of_reno_replays_and_a_changed_decision_shows(void)
+TEST(a_recording_of_reno_replays_and_a_changed_decision_shows)
 {
 	static char bytes[sizeof(struct rec_header) + 4 * sizeof(struct rec_record)];
 	struct cca_start start = { 1, 2, 10, 0, MSS };
@@ -257,7 +257,7 @@ static void a_recording_of_reno_replays_and_a_changed_decision_shows(void)
 }
 
 /* R-TCP: in parts, in whatever order; every bit of it is in the sum that each record has. */
-static void a_client_comes_back_as_it_was(void)
+TEST(a_client_comes_back_as_it_was)
 {
 	struct rtcp_client c, back;
 	unsigned char *bytes = (unsigned char *)&c;
@@ -287,18 +287,4 @@ static void a_client_comes_back_as_it_was(void)
 	}
 	f.spared ^= 1;
 	CHECK(rtcp_states_sum(&c, &f) != sum);
-}
-
-int main(void)
-{
-	RUN(the_layout_is_fixed);
-	RUN(an_event_comes_back_as_it_was);
-	RUN(a_sum_changes_with_every_bit);
-	RUN(parameters_come_back);
-	RUN(a_table_comes_back);
-	RUN(an_ack_names_what_was_read_at_its_turn);
-	RUN(an_ack_of_roccet_comes_back_with_the_windows_beside_it);
-	RUN(a_recording_of_reno_replays_and_a_changed_decision_shows);
-	RUN(a_client_comes_back_as_it_was);
-	return check_report();
 }

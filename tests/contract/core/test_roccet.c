@@ -6,12 +6,10 @@
 
 /* --- LAUNCH ---------------------------------------------------------------------- */
 
-struct launch_case { u32 sense, srrtt_pct, windows, acked; bool ends; };
-
 /* Both conditions of Fig. 3 at their limits, in each sense of the comparison. */
-static void launch_ends_slow_start_when_both_conditions_hold(void)
+TEST(launch_ends_slow_start_when_both_conditions_hold)
 {
-	static const struct launch_case cases[] = {
+	static const struct { u32 sense, srrtt_pct, windows, acked; bool ends; } cases[] = {
 		{ ROCCET_SHORT, 100, 60, 50, true },
 		{ ROCCET_SHORT, 99, 60, 50, false },
 		{ ROCCET_SHORT, 100, 60, 51, false },
@@ -27,7 +25,7 @@ static void launch_ends_slow_start_when_both_conditions_hold(void)
 		{ ROCCET_EITHER, 100, 55, 60, false },
 	};
 
-	FOR_ROWS(struct launch_case, cases) {
+	FOR_ROWS(cases) {
 		struct roccet_host f;
 
 		open_flow(&f, 101, NO_SSTHRESH);
@@ -42,16 +40,16 @@ static void launch_ends_slow_start_when_both_conditions_hold(void)
 	}
 }
 
-struct later_case { u32 cwnd_pkts, w_max_pkts, fast, after_pkts, w_max_after_pkts; };
-
 /* "Otherwise, a CUBIC CE gets generated": beta, W_max, fast convergence. */
-static void a_later_slow_start_ends_by_an_event_of_cubics(void)
+TEST(a_later_slow_start_ends_by_an_event_of_cubics)
 {
-	static const struct later_case cases[] = {
+	static const struct {
+		u32 cwnd_pkts, w_max_pkts, fast, after_pkts, w_max_after_pkts;
+	} cases[] = {
 		{ 100, 0, 1, 70, 100 }, { 100, 200, 1, 70, 85 }, { 100, 200, 0, 70, 100 }, { 2, 0, 1, 2, 2 },
 	};
 
-	FOR_ROWS(struct later_case, cases) {
+	FOR_ROWS(cases) {
 		struct roccet_host f;
 
 		open_flow(&f, c->cwnd_pkts, NO_SSTHRESH);
@@ -67,7 +65,7 @@ static void a_later_slow_start_ends_by_an_event_of_cubics(void)
 }
 
 /* With round trips of 30 ms the first that ends behind 100 ms is the fourth. */
-static void launch_looks_behind_100_ms_at_whole_round_trips(void)
+TEST(launch_looks_behind_100_ms_at_whole_round_trips)
 {
 	struct roccet_host f;
 	u32 i;
@@ -87,7 +85,7 @@ static void launch_looks_behind_100_ms_at_whole_round_trips(void)
 }
 
 /* 0.24 ms a packet and 30 ms: 125 in flight; slow start overshoots, but leaves by the delay. */
-static void slow_start_is_left_soon_behind_twice_the_round_trip(void)
+TEST(slow_start_is_left_soon_behind_twice_the_round_trip)
 {
 	static const struct link_of deep = { 240, 30 * MS, 1, ~0u };
 	struct roccet_host f;
@@ -99,7 +97,7 @@ static void slow_start_is_left_soon_behind_twice_the_round_trip(void)
 }
 
 /* Without a queue none of it is congestion: growth as in CUBIC without HyStart, packet for packet. */
-static void without_a_queue_it_grows_as_cubic_does(void)
+TEST(without_a_queue_it_grows_as_cubic_does)
 {
 	struct cca_start start = { SECOND, 0, 10, 0, 1448 };
 	struct cca_window w = { 10, 300, 0 };
@@ -131,11 +129,9 @@ static void without_a_queue_it_grows_as_cubic_does(void)
 
 /* --- ORBITER --------------------------------------------------------------------- */
 
-struct orbit_case { u32 sense, srrtt_pct, windows, acked; bool fires; };
-
-static void orbiter_fires_when_both_conditions_hold(void)
+TEST(orbiter_fires_when_both_conditions_hold)
 {
-	static const struct orbit_case cases[] = {
+	static const struct { u32 sense, srrtt_pct, windows, acked; bool fires; } cases[] = {
 		{ ROCCET_SHORT, 100, 500, 399, true },
 		{ ROCCET_SHORT, 100, 500, 400, false },	/* 20 % is not more than 20 % */
 		{ ROCCET_SHORT, 99, 500, 399, false },
@@ -149,7 +145,7 @@ static void orbiter_fires_when_both_conditions_hold(void)
 		{ ROCCET_SHORT, 100, 0, 0, false },
 	};
 
-	FOR_ROWS(struct orbit_case, cases) {
+	FOR_ROWS(cases) {
 		struct roccet_host f;
 
 		open_flow(&f, 100, 50);
@@ -164,7 +160,7 @@ static void orbiter_fires_when_both_conditions_hold(void)
 	}
 }
 
-static void both_bounds_are_parameters(void)
+TEST(both_bounds_are_parameters)
 {
 	struct roccet_host f;
 
@@ -181,7 +177,7 @@ static void both_bounds_are_parameters(void)
 	CHECK_EQ(f.s.events, 1);
 }
 
-static void orbiter_looks_every_5_smoothed_round_trips(void)
+TEST(orbiter_looks_every_5_smoothed_round_trips)
 {
 	struct roccet_host f;
 
@@ -195,17 +191,17 @@ static void orbiter_looks_every_5_smoothed_round_trips(void)
 	CHECK_EQ(f.s.events, 1);
 }
 
-struct event_case { u32 beta, cwnd_pkts, w_max_pkts, after_pkts, w_max_after_pkts; };
-
 /* "W_max is only set if the current cwnd is larger than the old W_max." */
-static void an_event_leaves_beta_and_only_raises_w_max(void)
+TEST(an_event_leaves_beta_and_only_raises_w_max)
 {
-	static const struct event_case cases[] = {
+	static const struct {
+		u32 beta, cwnd_pkts, w_max_pkts, after_pkts, w_max_after_pkts;
+	} cases[] = {
 		{ 700, 100, 50, 70, 100 }, { 700, 100, 200, 70, 200 }, { 500, 100, 0, 50, 100 },
 		{ 950, 100, 100, 95, 100 }, { 700, 2, 0, 2, 2 }, { 700, 0xffffffffu, 0, 11744051, 1u << 24 },
 	};
 
-	FOR_ROWS(struct event_case, cases) {
+	FOR_ROWS(cases) {
 		struct roccet_host f;
 
 		open_flow(&f, c->cwnd_pkts, 1);
@@ -224,7 +220,7 @@ static void an_event_leaves_beta_and_only_raises_w_max(void)
 }
 
 /* For 100 ms the window stays and nothing is looked at, whatever is measured. */
-static void the_drain_lasts_100_ms(void)
+TEST(the_drain_lasts_100_ms)
 {
 	struct roccet_host f;
 	u32 i;
@@ -249,7 +245,7 @@ static void the_drain_lasts_100_ms(void)
 	CHECK(f.w.cwnd_pkts > 70);
 }
 
-static void the_drain_may_be_none(void)
+TEST(the_drain_may_be_none)
 {
 	struct roccet_host f;
 
@@ -263,14 +259,14 @@ static void the_drain_may_be_none(void)
 /* --- on a link ------------------------------------------------------------------- */
 
 /* A greedy flow over a queue without end: round trips stay about twice the path's, the link full. */
-static void round_trips_stay_near_the_bound(void)
+TEST(round_trips_stay_near_the_bound)
 {
 	static const struct link_of links[] = {
 		{ 240, 30 * MS, 1, ~0u }, { 240, 30 * MS, 2, ~0u }, { 240, 40 * MS, 8, ~0u },
 		{ 1200, 40 * MS, 2, ~0u }, { 480, 100 * MS, 2, ~0u },
 	};
 
-	FOR_ROWS(struct link_of, links) {
+	FOR_ROWS(links) {
 		struct roccet_host f;
 		u32 i, most_us = 0, least_us = ~0u;
 
@@ -291,7 +287,7 @@ static void round_trips_stay_near_the_bound(void)
  * Section III: a window of which less is used does not grow and is not lost; CUBIC
  * keeps it. The receiver lets 400 packets out, twice what fills path and bound.
  */
-static void a_frozen_window_is_left(void)
+TEST(a_frozen_window_is_left)
 {
 	static const struct link_of bounded = { 240, 30 * MS, 2, 400 };
 	struct roccet_host f;
@@ -314,7 +310,7 @@ static void a_frozen_window_is_left(void)
 }
 
 /* Half of the rate: several events, and not one too many once the queue is gone. */
-static void a_link_that_slows_down_is_answered_by_several_events(void)
+TEST(a_link_that_slows_down_is_answered_by_several_events)
 {
 	static const struct link_of fast = { 240, 30 * MS, 2, ~0u }, slow = { 480, 30 * MS, 2, ~0u };
 	struct roccet_host f;
@@ -327,23 +323,4 @@ static void a_link_that_slows_down_is_answered_by_several_events(void)
 	CHECK(f.s.events >= events + 2);
 	CHECK(link_rtt_us(&f, &slow) < 75 * MS);
 	CHECK(f.w.cwnd_pkts * 480 >= 30 * MS);
-}
-
-int main(void)
-{
-	RUN(launch_ends_slow_start_when_both_conditions_hold);
-	RUN(a_later_slow_start_ends_by_an_event_of_cubics);
-	RUN(launch_looks_behind_100_ms_at_whole_round_trips);
-	RUN(slow_start_is_left_soon_behind_twice_the_round_trip);
-	RUN(without_a_queue_it_grows_as_cubic_does);
-	RUN(orbiter_fires_when_both_conditions_hold);
-	RUN(both_bounds_are_parameters);
-	RUN(orbiter_looks_every_5_smoothed_round_trips);
-	RUN(an_event_leaves_beta_and_only_raises_w_max);
-	RUN(the_drain_lasts_100_ms);
-	RUN(the_drain_may_be_none);
-	RUN(round_trips_stay_near_the_bound);
-	RUN(a_frozen_window_is_left);
-	RUN(a_link_that_slows_down_is_answered_by_several_events);
-	return check_report();
 }

@@ -100,7 +100,7 @@ static void leave_slow_start(struct host *h)
 	take_acks(h, 1, MS, 50 * MS);
 }
 
-static void slow_start_is_on_the_hosts_parameters_and_its_end_looks_a_row_up(void)
+TEST(slow_start_is_on_the_hosts_parameters_and_its_end_looks_a_row_up)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -118,7 +118,7 @@ static void slow_start_is_on_the_hosts_parameters_and_its_end_looks_a_row_up(voi
 	CHECK_EQ(h.turns[ENS_WAITED], 300);
 }
 
-static void each_epoch_looks_up_what_the_flow_then_measures_on_both_axes(void)
+TEST(each_epoch_looks_up_what_the_flow_then_measures_on_both_axes)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -136,7 +136,7 @@ static void each_epoch_looks_up_what_the_flow_then_measures_on_both_axes(void)
 	CHECK_EQ(h.turns[ENS_LOOKED_UP], 4);
 }
 
-static void a_recall_looks_up_at_once_on_both_axes_or_leaves_the_table(void)
+TEST(a_recall_looks_up_at_once_on_both_axes_or_leaves_the_table)
 {
 	struct ens_table two = table_of(2), three = table_of(3);
 	struct host h;
@@ -153,7 +153,7 @@ static void a_recall_looks_up_at_once_on_both_axes_or_leaves_the_table(void)
 	CHECK_EQ(h.f.params.srrtt_bound_pct, DEFAULT_BOUND_PCT);
 }
 
-static void a_flow_held_back_keeps_the_hosts_parameters_and_its_clock(void)
+TEST(a_flow_held_back_keeps_the_hosts_parameters_and_its_clock)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -170,7 +170,7 @@ static void a_flow_held_back_keeps_the_hosts_parameters_and_its_clock(void)
 	CHECK_EQ(h.f.params.beta_permille, 700);
 }
 
-static void a_class_given_anew_counts_from_the_next_epoch(void)
+TEST(a_class_given_anew_counts_from_the_next_epoch)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -184,7 +184,7 @@ static void a_class_given_anew_counts_from_the_next_epoch(void)
 	CHECK_EQ(h.f.params.srrtt_bound_pct, bound_pct(2, 1, 1, 1));
 }
 
-static void a_table_is_taken_and_left_at_the_end_of_an_epoch(void)
+TEST(a_table_is_taken_and_left_at_the_end_of_an_epoch)
 {
 	struct ens_table two = table_of(2), three = table_of(3);
 	struct host h;
@@ -208,7 +208,7 @@ static void a_table_is_taken_and_left_at_the_end_of_an_epoch(void)
 	CHECK_EQ(h.f.params.beta_permille, 700);
 }
 
-static void the_row_in_force_decides_when_a_path_is_congested(void)
+TEST(the_row_in_force_decides_when_a_path_is_congested)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -232,7 +232,7 @@ static void the_row_in_force_decides_when_a_path_is_congested(void)
 }
 
 /* The initial slow start is epoch 0, for 30 s at most; a later one is no beginning. */
-static void slow_start_is_epoch_0_for_30_s_and_once(void)
+TEST(slow_start_is_epoch_0_for_30_s_and_once)
 {
 	struct cca_event ev = { CCA_TIMEOUT, 0, 0, 10, MSS };
 	struct ens_table t = table_of(2);
@@ -253,7 +253,7 @@ static void slow_start_is_epoch_0_for_30_s_and_once(void)
 	CHECK_EQ(h.f.ens.clock.epoch, 1);
 }
 
-static void a_silence_counts_neither_for_the_rate_nor_for_the_level(void)
+TEST(a_silence_counts_neither_for_the_rate_nor_for_the_level)
 {
 	static const enum cca_event_kind kinds[] = { CCA_TRANSFER_STARTED, CCA_IDLE_RESTART };
 	struct ens_table t = table_of(2);
@@ -278,7 +278,7 @@ static void a_silence_counts_neither_for_the_rate_nor_for_the_level(void)
 	}
 }
 
-static void the_delay_is_what_a_sample_has_above_the_minimum(void)
+TEST(the_delay_is_what_a_sample_has_above_the_minimum)
 {
 	struct ens_table t = table_of(2);
 	struct host h;
@@ -292,25 +292,9 @@ static void the_delay_is_what_a_sample_has_above_the_minimum(void)
 }
 
 /* What a host keeps for each socket: a kernel's private area has 104 bytes, so it is allocated. */
-static void the_state_of_a_flow_stays_small(void)
+TEST(the_state_of_a_flow_stays_small)
 {
 	CHECK(sizeof(struct roccet_state) <= 256);
 	CHECK(sizeof(struct ens_flow) <= 632);
 	CHECK(sizeof(struct roccet_flow) <= 952);
-}
-
-int main(void)
-{
-	RUN(slow_start_is_on_the_hosts_parameters_and_its_end_looks_a_row_up);
-	RUN(each_epoch_looks_up_what_the_flow_then_measures_on_both_axes);
-	RUN(a_recall_looks_up_at_once_on_both_axes_or_leaves_the_table);
-	RUN(a_flow_held_back_keeps_the_hosts_parameters_and_its_clock);
-	RUN(a_class_given_anew_counts_from_the_next_epoch);
-	RUN(a_table_is_taken_and_left_at_the_end_of_an_epoch);
-	RUN(the_row_in_force_decides_when_a_path_is_congested);
-	RUN(slow_start_is_epoch_0_for_30_s_and_once);
-	RUN(a_silence_counts_neither_for_the_rate_nor_for_the_level);
-	RUN(the_delay_is_what_a_sample_has_above_the_minimum);
-	RUN(the_state_of_a_flow_stays_small);
-	return check_report();
 }

@@ -10,7 +10,7 @@ static void take_recovery(struct roccet_host *f, u32 acked_pkts, u32 lost_pkts)
 }
 
 /* "ROCCET ignores loss during Slow Start": the window stays, and goes on growing. */
-static void a_loss_in_slow_start_is_ignored(void)
+TEST(a_loss_in_slow_start_is_ignored)
 {
 	static const u32 thresholds[] = { NO_SSTHRESH, 500 };
 	u32 i;
@@ -33,11 +33,10 @@ static void a_loss_in_slow_start_is_ignored(void)
 		CHECK(!f.s.launched);
 		CHECK_EQ(f.s.cubic.w_max_pkts, 0);
 	}
-	row = 0;
 }
 
 /* "... or falsely detected by a retransmission timeout". The host's window is 1 all the same. */
-static void a_timeout_in_slow_start_is_ignored(void)
+TEST(a_timeout_in_slow_start_is_ignored)
 {
 	struct roccet_host f;
 
@@ -58,12 +57,12 @@ static void a_timeout_in_slow_start_is_ignored(void)
 	CHECK_EQ(f.w.cwnd_pkts, 50);
 }
 
-struct heavy_case { bool launched; u32 acked, lost, cwnd_pkts, ssthresh_pkts; };
-
 /* More than ack_tolerance_pct of what a recovery saw: the buffer is too short for srRTT to tell. */
-static void a_slow_start_that_loses_much_ends(void)
+TEST(a_slow_start_that_loses_much_ends)
 {
-	static const struct heavy_case cases[] = {
+	static const struct {
+		bool launched; u32 acked, lost, cwnd_pkts, ssthresh_pkts;
+	} cases[] = {
 		{ false, 80, 20, 100, NO_SSTHRESH },
 		{ false, 79, 21, 50, 50 },
 		{ false, 0, 1, 50, 50 },
@@ -71,7 +70,7 @@ static void a_slow_start_that_loses_much_ends(void)
 		{ true, 79, 21, 70, 70 },
 	};
 
-	FOR_ROWS(struct heavy_case, cases) {
+	FOR_ROWS(cases) {
 		struct roccet_host f;
 
 		open_flow(&f, 100, NO_SSTHRESH);
@@ -88,7 +87,7 @@ static void a_slow_start_that_loses_much_ends(void)
 }
 
 /* A recovery that another one follows at once: no ACK comes between. */
-static void a_recovery_behind_one_that_lost_much_is_answered(void)
+TEST(a_recovery_behind_one_that_lost_much_is_answered)
 {
 	struct roccet_host f;
 
@@ -117,7 +116,7 @@ static void a_recovery_behind_one_that_lost_much_is_answered(void)
 }
 
 /* A timeout, or an undo, says that the recovery's losses tell nothing. */
-static void what_a_timeout_or_an_undo_ends_shows_no_congestion(void)
+TEST(what_a_timeout_or_an_undo_ends_shows_no_congestion)
 {
 	static const enum cca_event_kind kinds[] = { CCA_TIMEOUT, CCA_UNDO };
 	u32 i;
@@ -134,11 +133,10 @@ static void what_a_timeout_or_an_undo_ends_shows_no_congestion(void)
 		CHECK_EQ(f.w.ssthresh_pkts, NO_SSTHRESH);
 		CHECK(!f.s.launched);
 	}
-	row = 0;
 }
 
 /* Behind slow start: CUBIC's answer, W_max and fast convergence and all, also in the drain. */
-static void a_loss_behind_slow_start_is_cubics(void)
+TEST(a_loss_behind_slow_start_is_cubics)
 {
 	static const struct { u32 cwnd_pkts, w_max_pkts, fast; } cases[] = {
 		{ 1000, 0, 1 }, { 1000, 2000, 1 }, { 1000, 2000, 0 }, { 3, 10, 1 }, { 1, 0, 1 },
@@ -164,10 +162,9 @@ static void a_loss_behind_slow_start_is_cubics(void)
 		f.w.cwnd_pkts = 1;
 		CHECK_EQ(roccet_undo(&f.s, &f.w), cases[i].cwnd_pkts);
 	}
-	row = 0;
 }
 
-static void a_timeout_behind_slow_start_is_cubics(void)
+TEST(a_timeout_behind_slow_start_is_cubics)
 {
 	struct roccet_host f;
 
@@ -186,7 +183,7 @@ static void a_timeout_behind_slow_start_is_cubics(void)
 }
 
 /* Section XI: "ignore loss as a CE generally". */
-static void losses_may_be_ignored_everywhere(void)
+TEST(losses_may_be_ignored_everywhere)
 {
 	struct roccet_host f;
 
@@ -218,7 +215,7 @@ static void losses_may_be_ignored_everywhere(void)
 }
 
 /* The host has the window: it is neither looked at nor changed, and counting begins anew. */
-static void in_recovery_nothing_is_looked_at(void)
+TEST(in_recovery_nothing_is_looked_at)
 {
 	struct roccet_host f;
 	u32 i;
@@ -240,7 +237,7 @@ static void in_recovery_nothing_is_looked_at(void)
 }
 
 /* One loss may follow the other without end: the threshold, the host's target, is what is reduced. */
-static void in_a_recovery_whose_loss_is_ignored_it_looks_on(void)
+TEST(in_a_recovery_whose_loss_is_ignored_it_looks_on)
 {
 	struct roccet_host f;
 	u32 i, recoveries;
@@ -268,7 +265,7 @@ static void in_a_recovery_whose_loss_is_ignored_it_looks_on(void)
 }
 
 /* Slow start, too, ends there, and its threshold does not come back. */
-static void in_an_ignored_recovery_of_slow_start_launch_may_end_it(void)
+TEST(in_an_ignored_recovery_of_slow_start_launch_may_end_it)
 {
 	struct roccet_host f;
 	u32 i;
@@ -292,7 +289,7 @@ static void in_an_ignored_recovery_of_slow_start_launch_may_end_it(void)
 }
 
 /* Windows that nobody used for want of data are not missed ACKs. */
-static void behind_silence_counting_begins_anew(void)
+TEST(behind_silence_counting_begins_anew)
 {
 	static const enum cca_event_kind kinds[] = { CCA_TRANSFER_STARTED, CCA_IDLE_RESTART };
 	u32 i;
@@ -311,10 +308,9 @@ static void behind_silence_counting_begins_anew(void)
 		CHECK_EQ(f.s.interval_start_us, f.ack.now_us);
 		CHECK_EQ(f.w.cwnd_pkts, 100);
 	}
-	row = 0;
 }
 
-static void the_largest_numbers_stay_within_their_bounds(void)
+TEST(the_largest_numbers_stay_within_their_bounds)
 {
 	struct roccet_host f;
 	u32 i;
@@ -340,22 +336,4 @@ static void the_largest_numbers_stay_within_their_bounds(void)
 	f.ack.now_us = 5;
 	take_ack(&f, MS, 1, 50 * MS);
 	CHECK_EQ(f.s.windows_q8, 0);
-}
-
-int main(void)
-{
-	RUN(a_loss_in_slow_start_is_ignored);
-	RUN(a_timeout_in_slow_start_is_ignored);
-	RUN(a_slow_start_that_loses_much_ends);
-	RUN(a_recovery_behind_one_that_lost_much_is_answered);
-	RUN(what_a_timeout_or_an_undo_ends_shows_no_congestion);
-	RUN(a_loss_behind_slow_start_is_cubics);
-	RUN(a_timeout_behind_slow_start_is_cubics);
-	RUN(losses_may_be_ignored_everywhere);
-	RUN(in_recovery_nothing_is_looked_at);
-	RUN(in_a_recovery_whose_loss_is_ignored_it_looks_on);
-	RUN(in_an_ignored_recovery_of_slow_start_launch_may_end_it);
-	RUN(behind_silence_counting_begins_anew);
-	RUN(the_largest_numbers_stay_within_their_bounds);
-	return check_report();
 }

@@ -12,16 +12,14 @@ static void take_exact(struct exact *e, double alpha, double rtt)
 	e->srrtt = alpha * (e->srtt - e->min) / e->min + (1 - alpha) * e->srrtt;
 }
 
-struct srrtt_case { u32 alpha_permille, first_ms, then_ms; };
-
-static void srrtt_follows_equation_2(void)
+TEST(srrtt_follows_equation_2)
 {
-	static const struct srrtt_case cases[] = {
+	static const struct { u32 alpha_permille, first_ms, then_ms; } cases[] = {
 		{ 125, 50, 50 }, { 125, 50, 100 }, { 125, 50, 500 }, { 1, 50, 100 }, { 1000, 50, 75 },
 		{ 20, 15, 60000 }, { 125, 100, 50 },
 	};
 
-	FOR_ROWS(struct srrtt_case, cases) {
+	FOR_ROWS(cases) {
 		struct exact e = { 0, 0, 0 };
 		struct roccet_host f;
 		double error;
@@ -41,7 +39,7 @@ static void srrtt_follows_equation_2(void)
 	}
 }
 
-static void the_share_is_bounded(void)
+TEST(the_share_is_bounded)
 {
 	struct roccet_host f;
 	u32 i;
@@ -56,7 +54,7 @@ static void the_share_is_bounded(void)
 	CHECK(f.s.jitter_us_q4 <= 16 * CCA_MAX_RTT_US);
 }
 
-static void the_minimum_is_the_least_sample(void)
+TEST(the_minimum_is_the_least_sample)
 {
 	struct cca_start start = { SECOND, 40 * MS, 10, 0, 1448 };
 	struct roccet_host f;
@@ -76,7 +74,7 @@ static void the_minimum_is_the_least_sample(void)
 }
 
 /* Section XI: an EWMA of the minimum and the current RTT, every ten seconds. */
-static void a_minimum_moves_only_where_it_is_asked_to_and_old(void)
+TEST(a_minimum_moves_only_where_it_is_asked_to_and_old)
 {
 	struct roccet_host f;
 	u32 i;
@@ -102,7 +100,7 @@ static void a_minimum_moves_only_where_it_is_asked_to_and_old(void)
 }
 
 /* RFC 3550: the mean difference of samples that follow each other. */
-static void jitter_is_of_samples_that_follow_each_other(void)
+TEST(jitter_is_of_samples_that_follow_each_other)
 {
 	struct roccet_host f;
 	u32 i;
@@ -120,12 +118,12 @@ static void jitter_is_of_samples_that_follow_each_other(void)
 	CHECK(f.s.jitter_us_q4 / 16 >= 235 && f.s.jitter_us_q4 / 16 <= 241);
 }
 
-struct bound_case { u32 bound_pct, srrtt_q16, jitter_us; bool launch, orbiter; };
-
 /* "At least" the bound; the jitter's share of a minimum of 50 ms counts in ORBITER alone. */
-static void the_bound_is_reached_and_jitter_raises_orbiters(void)
+TEST(the_bound_is_reached_and_jitter_raises_orbiters)
 {
-	static const struct bound_case cases[] = {
+	static const struct {
+		u32 bound_pct, srrtt_q16, jitter_us; bool launch, orbiter;
+	} cases[] = {
 		{ 100, ONE_Q16 - 1, 0, false, false },
 		{ 100, ONE_Q16, 0, true, true },
 		{ 100, ONE_Q16, 5 * MS, true, false },
@@ -136,7 +134,7 @@ static void the_bound_is_reached_and_jitter_raises_orbiters(void)
 		{ 1000, 1u << 28, CCA_MAX_RTT_US, true, true },
 	};
 
-	FOR_ROWS(struct bound_case, cases) {
+	FOR_ROWS(cases) {
 		struct roccet_host f;
 
 		open_flow(&f, 10, NO_SSTHRESH);
@@ -164,7 +162,7 @@ static void count_round(struct roccet_host *f, u32 cwnd_pkts, u32 pkts_per_ack, 
 }
 
 /* Section IV: so many windows as round trips, and stretched ACKs do not matter. */
-static void windows_are_summed_once_a_round_trip_however_acks_are_stretched(void)
+TEST(windows_are_summed_once_a_round_trip_however_acks_are_stretched)
 {
 	static const u32 pkts_per_ack[] = { 1, 2, 8, 40 };
 	u32 i;
@@ -185,11 +183,10 @@ static void windows_are_summed_once_a_round_trip_however_acks_are_stretched(void
 		CHECK_EQ(f.s.windows_q8, 280 << 8);
 		CHECK_EQ(f.s.acked_q8, 280 << 8);
 	}
-	row = 0;
 }
 
 /* Twice the round trip: half of the ACKs that the windows were to bring ... */
-static void a_queue_holds_acks_back(void)
+TEST(a_queue_holds_acks_back)
 {
 	struct roccet_host f;
 
@@ -212,7 +209,7 @@ static void a_queue_holds_acks_back(void)
 	CHECK_EQ(roccet_difference_q8(&f.s, &f.p), 0);
 }
 
-static void a_round_trip_that_waited_for_its_ack_counts_as_more(void)
+TEST(a_round_trip_that_waited_for_its_ack_counts_as_more)
 {
 	struct roccet_host f;
 
@@ -233,11 +230,9 @@ static void a_round_trip_that_waited_for_its_ack_counts_as_more(void)
 	CHECK(!roccet_count(&f.s, &f.p, &f.ack, 7));
 }
 
-struct sense_case { u32 sense; u8 phase; u32 windows, acked, difference; };
-
-static void the_senses_differ_in_which_side_counts(void)
+TEST(the_senses_differ_in_which_side_counts)
 {
-	static const struct sense_case cases[] = {
+	static const struct { u32 sense; u8 phase; u32 windows, acked, difference; } cases[] = {
 		{ ROCCET_SHORT, ROCCET_LAUNCH, 100, 60, 40 },
 		{ ROCCET_SHORT, ROCCET_LAUNCH, 60, 100, 0 },
 		{ ROCCET_SHORT, ROCCET_ORBITER, 100, 60, 40 },
@@ -254,7 +249,7 @@ static void the_senses_differ_in_which_side_counts(void)
 		{ ROCCET_EITHER, ROCCET_ORBITER, 60, 60, 0 },
 	};
 
-	FOR_ROWS(struct sense_case, cases) {
+	FOR_ROWS(cases) {
 		struct roccet_host f;
 
 		open_flow(&f, 10, NO_SSTHRESH);
@@ -266,7 +261,7 @@ static void the_senses_differ_in_which_side_counts(void)
 	}
 }
 
-static void sums_stop_at_their_bound(void)
+TEST(sums_stop_at_their_bound)
 {
 	struct roccet_host f;
 	u32 i;
@@ -284,20 +279,4 @@ static void sums_stop_at_their_bound(void)
 	for (i = 0; i < 300; i++)
 		roccet_count(&f.s, &f.p, &f.ack, 1);
 	CHECK_EQ(f.s.acked_q8, ROCCET_MAX_SUM_Q8);
-}
-
-int main(void)
-{
-	RUN(srrtt_follows_equation_2);
-	RUN(the_share_is_bounded);
-	RUN(the_minimum_is_the_least_sample);
-	RUN(a_minimum_moves_only_where_it_is_asked_to_and_old);
-	RUN(jitter_is_of_samples_that_follow_each_other);
-	RUN(the_bound_is_reached_and_jitter_raises_orbiters);
-	RUN(windows_are_summed_once_a_round_trip_however_acks_are_stretched);
-	RUN(a_queue_holds_acks_back);
-	RUN(a_round_trip_that_waited_for_its_ack_counts_as_more);
-	RUN(the_senses_differ_in_which_side_counts);
-	RUN(sums_stop_at_their_bound);
-	return check_report();
 }

@@ -53,7 +53,7 @@ static void cubic_take(struct cubic_run *r, u32 acked_pkts)
 	rtcp_cubic_grow(&r->s, &r->p, &client, &r->w, acked_pkts);
 }
 
-static void test_cubic_without_a_limiter_is_cubic(void)
+TEST(test_cubic_without_a_limiter_is_cubic)
 {
 	struct cubic_run r;
 	struct cubic_params p;
@@ -81,7 +81,7 @@ static void test_cubic_without_a_limiter_is_cubic(void)
 }
 
 /* 250,000 bytes/s x 100 ms: 17 packets, in pairs. */
-static void test_cubic_keeps_its_window_in_the_cap(void)
+TEST(test_cubic_keeps_its_window_in_the_cap)
 {
 	struct cca_event ev = { CCA_TIMEOUT, 2 * SECOND, 0, 16, MSS };
 	struct cubic_run r;
@@ -173,19 +173,19 @@ static u64 kept_us(const struct kept_case *c)
 }
 
 /* Where gamma is so large that a window takes longer to grow into it than a probe's first rounds. */
-static void test_a_window_leaves_it_whatever_gamma_is(void)
+TEST(test_a_window_leaves_it_whatever_gamma_is)
 {
 	static const struct kept_case cases[] = {
 		{ 29428, 190000, 1000, 10, 20 }, { 20395, 247000, 1400, 10, 2 }, { 20395, 247000, 1400, 10, 20 },
 		{ 16704, 202000, 2000, 10, 2 },	 { 16704, 202000, 2000, 10, 20 }, { 139515, 24136, 2000, 10, 2 },
 	};
 
-	FOR_ROWS(struct kept_case, cases)
+	FOR_ROWS(cases)
 		CHECK(kept_us(c) < 20 * SECOND);
 }
 
 /* Whatever the rate and the round trip were; probes of 1.1 and 1.2 times R. */
-static void test_a_window_leaves_a_limit_that_is_no_more(void)
+TEST(test_a_window_leaves_a_limit_that_is_no_more)
 {
 	static const u32 rates[] = { 25000, 62500, 125000, 187500, 250000, 375000, 625000, 1250000, 2500000 };
 	static const u32 rtts_us[] = { 8000, 10000, 15000, 18500, 20000, 30000, 40000, 60000, 100000, 200000 };
@@ -200,7 +200,6 @@ static void test_a_window_leaves_a_limit_that_is_no_more(void)
 			c.gain_permille = 200;
 			CHECK(kept_us(&c) < 20 * SECOND);
 		}
-	row = 0;
 }
 
 /* --- BBR on a path --------------------------------------------------------------------------- */
@@ -274,7 +273,7 @@ static void check_found(void)
 	CHECK(client.bucket_bytes > 650000 && client.bucket_bytes < 800000);
 }
 
-static void test_bbr_finds_the_policer_and_hardly_loses(void)
+TEST(test_bbr_finds_the_policer_and_hardly_loses)
 {
 	u32 version;
 
@@ -295,11 +294,10 @@ static void test_bbr_finds_the_policer_and_hardly_loses(void)
 		/* 20 s of tokens are 3,333 packets. */
 		CHECK(delivered > 3333 * 95 / 100);
 	}
-	row = 0;
 }
 
 /* Section 4.4: reset when equation 13 first holds, off for good once there is a limit. */
-static void test_bbr1s_own_detector_gives_way(void)
+TEST(test_bbr1s_own_detector_gives_way)
 {
 	u32 i;
 
@@ -317,7 +315,7 @@ static void test_bbr1s_own_detector_gives_way(void)
 }
 
 /* The bucket is empty: what verifies the limiter loses, and the cap holds. */
-static void test_a_limit_known_before_is_verified_and_holds(void)
+TEST(test_a_limit_known_before_is_verified_and_holds)
 {
 	struct cca_start start;
 
@@ -336,7 +334,7 @@ static void test_a_limit_known_before_is_verified_and_holds(void)
 }
 
 /* Appendix H, with BBR's own policer: from 2 to 20 Mbit/s. Half of it is back within three seconds. */
-static void test_a_lifted_limit_is_left_within_seconds(void)
+TEST(test_a_lifted_limit_is_left_within_seconds)
 {
 	u32 version;
 
@@ -353,18 +351,4 @@ static void test_a_lifted_limit_is_left_within_seconds(void)
 		path_run(&run.path, 5 * SECOND);
 		CHECK(run.path.delivered_pkts - delivered > 8333 / 2);
 	}
-	row = 0;
-}
-
-int main(void)
-{
-	RUN(test_cubic_without_a_limiter_is_cubic);
-	RUN(test_cubic_keeps_its_window_in_the_cap);
-	RUN(test_a_window_leaves_a_limit_that_is_no_more);
-	RUN(test_a_window_leaves_it_whatever_gamma_is);
-	RUN(test_bbr_finds_the_policer_and_hardly_loses);
-	RUN(test_bbr1s_own_detector_gives_way);
-	RUN(test_a_limit_known_before_is_verified_and_holds);
-	RUN(test_a_lifted_limit_is_left_within_seconds);
-	return check_report();
 }

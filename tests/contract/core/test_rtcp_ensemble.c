@@ -109,7 +109,7 @@ static u32 eta_of(const struct host *h)
 	return h->f.params.rtcp.probe_every_rounds;
 }
 
-static void the_first_round_trip_looks_a_row_up(void)
+TEST(the_first_round_trip_looks_a_row_up)
 {
 	struct ens_table t = table_of(2);
 	struct rtcp_client c;
@@ -132,7 +132,7 @@ static void the_first_round_trip_looks_a_row_up(void)
 	CHECK_EQ(h.turns[ENS_LOOKED_UP], 1);
 }
 
-static void a_round_trip_that_is_shorter_by_an_eighth_does_so_again(void)
+TEST(a_round_trip_that_is_shorter_by_an_eighth_does_so_again)
 {
 	struct ens_table t = table_of(2);
 	struct rtcp_client c;
@@ -150,7 +150,7 @@ static void a_round_trip_that_is_shorter_by_an_eighth_does_so_again(void)
 	CHECK_EQ(h.turns[ENS_LOOKED_UP], 2);
 }
 
-static void theta_is_fixed_at_the_trigger(void)
+TEST(theta_is_fixed_at_the_trigger)
 {
 	struct ens_table t = table_of(2), other = table_of(3);
 	struct rtcp_client c;
@@ -170,7 +170,7 @@ static void theta_is_fixed_at_the_trigger(void)
 	CHECK_EQ(c.theta_permille, 510);
 }
 
-static void the_limit_counts_from_the_classification_on_for_all_flows(void)
+TEST(the_limit_counts_from_the_classification_on_for_all_flows)
 {
 	struct ens_table t = table_of(2);
 	struct rtcp_client c;
@@ -198,7 +198,7 @@ static void the_limit_counts_from_the_classification_on_for_all_flows(void)
 	CHECK_EQ(eta_of(&h), eta(2, 1, 0));
 }
 
-static void each_transfer_begins_with_a_look_up(void)
+TEST(each_transfer_begins_with_a_look_up)
 {
 	static const enum cca_event_kind kinds[] = { CCA_TRANSFER_STARTED, CCA_IDLE_RESTART };
 	struct ens_table t = table_of(2);
@@ -224,10 +224,9 @@ static void each_transfer_begins_with_a_look_up(void)
 		take(&h, 5, 50 * MS, 0);
 		CHECK_EQ(h.turns[ENS_LOOKED_UP], 3);
 	}
-	row = 0;
 }
 
-static void a_table_is_taken_and_left_at_a_look_up(void)
+TEST(a_table_is_taken_and_left_at_a_look_up)
 {
 	struct ens_table first = table_of(2), second = table_of(3);
 	struct rtcp_client c;
@@ -255,7 +254,7 @@ static void a_table_is_taken_and_left_at_a_look_up(void)
 	CHECK_EQ(h.f.ens.flow.clock.state, ENS_NO_STATE);
 }
 
-static void a_recall_looks_up_at_once_or_leaves_the_table(void)
+TEST(a_recall_looks_up_at_once_or_leaves_the_table)
 {
 	struct ens_table first = table_of(2), second = table_of(3);
 	struct rtcp_client c;
@@ -275,7 +274,7 @@ static void a_recall_looks_up_at_once_or_leaves_the_table(void)
 	CHECK_EQ(h.f.ens.flow.clock.state, ENS_NO_STATE);
 }
 
-static void a_flow_held_back_keeps_the_hosts_parameters_and_its_state(void)
+TEST(a_flow_held_back_keeps_the_hosts_parameters_and_its_state)
 {
 	struct ens_table t = table_of(2);
 	struct rtcp_client c;
@@ -298,7 +297,7 @@ static u32 state_of(const struct ens_table *t, const struct rtcp_client *c)
 }
 
 /* As a parser leaves it: axes are known by name, in whatever order, and one may do. */
-static void axes_are_known_by_name(void)
+TEST(axes_are_known_by_name)
 {
 	struct cca_word rtt = { "min_rtt_us", 10 }, rate = { "limit_bytes_per_s", 17 };
 	struct ens_table t = table_of(2);
@@ -324,7 +323,7 @@ static void axes_are_known_by_name(void)
 }
 
 /* Over BBR the same, with the parameter set in force for the very next ACK. */
-static void so_it_is_over_both_versions_of_bbr(void)
+TEST(so_it_is_over_both_versions_of_bbr)
 {
 	struct cca_start start = { SECOND, 0, 10, 0, MSS };
 	struct cca_event ev = { CCA_TRANSFER_STARTED, 2 * SECOND, 0, 10, MSS };
@@ -363,7 +362,7 @@ static void so_it_is_over_both_versions_of_bbr(void)
 	CHECK(!f1.ens.starts && !f3.ens.starts);
 }
 
-static void the_delay_is_what_a_sample_has_above_the_minimum(void)
+TEST(the_delay_is_what_a_sample_has_above_the_minimum)
 {
 	struct rtcp_client c;
 
@@ -373,20 +372,4 @@ static void the_delay_is_what_a_sample_has_above_the_minimum(void)
 	CHECK_EQ(rtcp_queueing_delay_us(&c, 70 * MS), 20 * MS);
 	CHECK_EQ(rtcp_queueing_delay_us(&c, 50 * MS), 0);
 	CHECK_EQ(rtcp_queueing_delay_us(&c, 0), 0);
-}
-
-int main(void)
-{
-	RUN(the_first_round_trip_looks_a_row_up);
-	RUN(a_round_trip_that_is_shorter_by_an_eighth_does_so_again);
-	RUN(theta_is_fixed_at_the_trigger);
-	RUN(the_limit_counts_from_the_classification_on_for_all_flows);
-	RUN(each_transfer_begins_with_a_look_up);
-	RUN(a_table_is_taken_and_left_at_a_look_up);
-	RUN(a_recall_looks_up_at_once_or_leaves_the_table);
-	RUN(a_flow_held_back_keeps_the_hosts_parameters_and_its_state);
-	RUN(axes_are_known_by_name);
-	RUN(so_it_is_over_both_versions_of_bbr);
-	RUN(the_delay_is_what_a_sample_has_above_the_minimum);
-	return check_report();
 }

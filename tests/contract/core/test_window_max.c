@@ -17,7 +17,7 @@ static u64 true_max(const u64 *values, const u32 *at, u32 newest, u32 window)
 	return most;
 }
 
-static void the_result_lies_between_the_newest_and_the_largest(void)
+TEST(the_result_lies_between_the_newest_and_the_largest)
 {
 	static u64 values[STEPS];
 	static u32 at[STEPS];
@@ -41,10 +41,9 @@ static void the_result_lies_between_the_newest_and_the_largest(void)
 			CHECK(m.best[1].value >= m.best[2].value);
 		}
 	}
-	row = 0;
 }
 
-static void a_peak_is_kept_for_the_window_and_no_longer(void)
+TEST(a_peak_is_kept_for_the_window_and_no_longer)
 {
 	struct cca_window_max m;
 	u32 i;
@@ -56,7 +55,7 @@ static void a_peak_is_kept_for_the_window_and_no_longer(void)
 	CHECK_EQ(cca_max_add(&m, 10, 111, 300), 300);
 }
 
-static void values_that_fall_by_steps_follow_each_other(void)
+TEST(values_that_fall_by_steps_follow_each_other)
 {
 	struct cca_window_max m;
 	u32 i;
@@ -68,7 +67,7 @@ static void values_that_fall_by_steps_follow_each_other(void)
 	CHECK(cca_max_of(&m) >= 1000 - 59 && cca_max_of(&m) <= 1000 - 49);
 }
 
-static void a_long_gap_forgets_all(void)
+TEST(a_long_gap_forgets_all)
 {
 	struct cca_window_max m;
 
@@ -80,7 +79,7 @@ static void a_long_gap_forgets_all(void)
 	CHECK_EQ(m.best[2].value, 5);
 }
 
-static void two_that_grow_old_at_once_are_dropped_together(void)
+TEST(two_that_grow_old_at_once_are_dropped_together)
 {
 	struct cca_window_max m;
 
@@ -88,14 +87,4 @@ static void two_that_grow_old_at_once_are_dropped_together(void)
 	cca_max_add(&m, 10, 1, 800);
 	cca_max_add(&m, 10, 9, 700);
 	CHECK_EQ(cca_max_add(&m, 10, 12, 600), 700);
-}
-
-int main(void)
-{
-	RUN(the_result_lies_between_the_newest_and_the_largest);
-	RUN(a_peak_is_kept_for_the_window_and_no_longer);
-	RUN(values_that_fall_by_steps_follow_each_other);
-	RUN(a_long_gap_forgets_all);
-	RUN(two_that_grow_old_at_once_are_dropped_together);
-	return check_report();
 }
