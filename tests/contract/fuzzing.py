@@ -49,7 +49,7 @@ FLOW = Target(
     largest_input_bytes=1024,
     must_reach=(
         "acks", "slow_starts_left", "drains", "holds", "timeouts", "undone", "silences", "looked_up", "raised",
-        "kept", "tables_taken", "rates_changed", "roccet_launches", "roccet_events", "roccet_rows",
+        "kept", "tables_taken", "recalled", "rates_changed", "roccet_launches", "roccet_events", "roccet_rows",
         "estimating", "cleared", "probing", "refilling", "lifted", "verifying",
     ),
 )  # fmt: skip

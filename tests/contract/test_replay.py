@@ -89,7 +89,7 @@ def test_a_recording_holds_turns_tables_and_parameters(cca: str, workshop: Path,
 
 def test_losses_that_an_ack_tells_behind_a_timeout_are_counted(workshop: Path, tmp_path: Path) -> None:
     # Its flows are told of losses and of timeouts at random; a kernel's have none right behind one.
-    data = (workshop / "rtcp_cubic.recording").read_bytes()
+    data = (workshop / "reno.recording").read_bytes()
     report = replay_bytes(workshop, data, tmp_path)
     records = [data[at : at + RECORD_BYTES] for at in range(HEADER.size, len(data), RECORD_BYTES)]
     told = [struct.unpack_from("=I", record, LOST_AT)[0] for record in records if record[0] == TOLD]
