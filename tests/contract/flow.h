@@ -10,6 +10,9 @@
 #ifndef TESTS_FLOW_H
 #define TESTS_FLOW_H
 
+#include <stddef.h>
+#include <string.h>
+
 #include "bbr1.h"
 #include "bbr3.h"
 #include "cubic.h"

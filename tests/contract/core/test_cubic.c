@@ -56,12 +56,10 @@ TEST(the_target_follows_equation_1)
 	};
 
 	FOR_ROWS(cases) {
-		struct cubic_flow f;
-
-		open_flow(&f, 10, 10);
-		f.s.k_q10s = c->k_q10s;
-		f.s.plateau_pkts = c->plateau_pkts;
-		CHECK_EQ(cubic_target_pkts(&f.s, &f.p, c->t_us), c->target_pkts);
+		open_cubic(10, 10);
+		f.cubic.k_q10s = c->k_q10s;
+		f.cubic.plateau_pkts = c->plateau_pkts;
+		CHECK_EQ(cubic_target_pkts(&f.cubic, &f.p.cubic, c->t_us), c->target_pkts);
 	}
 }
 
@@ -71,16 +69,15 @@ TEST(the_window_follows_the_cubic_function)
 	static const struct { u32 round, cwnd_pkts; } points[] = {
 		{ 20, 858 }, { 45, 962 }, { 90, 1000 }, { 120, 1009 }, { 160, 1129 },
 	};
-	struct cubic_flow f;
 	u32 round, i = 0;
 
-	open_flow(&f, 1000, 1000);
-	take_round(&f, 100 * MS);
+	open_cubic(1000, 1000);
+	take_window(100 * MS);
 	f.w.cwnd_pkts = 1000;
-	lose(&f);
+	lose();
 	CHECK_EQ(f.w.cwnd_pkts, 700);
 	for (round = 1; i < CCA_COUNT_OF(points); round++) {
-		take_round(&f, 100 * MS);
+		take_window(100 * MS);
 		if (round != points[i].round)
 			continue;
 		row = (int)++i;
@@ -93,38 +90,35 @@ TEST(the_window_follows_the_cubic_function)
 /* alpha = 3 (1 - beta) / (1 + beta) = 0.529 a round trip; a short RTT keeps cubic slower. */
 TEST(short_paths_grow_as_reno_does)
 {
-	struct cubic_flow f;
 	u32 round;
 
-	open_flow(&f, 100, 100);
-	take_round(&f, 10 * MS);
+	open_cubic(100, 100);
+	take_window(10 * MS);
 	f.w.cwnd_pkts = 100;
-	lose(&f);
+	lose();
 	for (round = 0; round < 100; round++)
-		take_round(&f, 10 * MS);
+		take_window(10 * MS);
 	CHECK(f.w.cwnd_pkts >= 70 + 50 && f.w.cwnd_pkts <= 70 + 54);
 	/* Without that region it is cubic's alone: 0.4 (1 - 4.217)^3 + 100 = 86.7 */
-	open_flow(&f, 100, 100);
-	f.p.reno_friendly = 0;
-	take_round(&f, 10 * MS);
+	open_cubic(100, 100);
+	f.p.cubic.reno_friendly = 0;
+	take_window(10 * MS);
 	f.w.cwnd_pkts = 100;
-	lose(&f);
+	lose();
 	for (round = 0; round < 100; round++)
-		take_round(&f, 10 * MS);
+		take_window(10 * MS);
 	CHECK(f.w.cwnd_pkts >= 84 && f.w.cwnd_pkts <= 88);
 }
 
 TEST(growth_is_at_most_half_a_window_a_round_trip)
 {
-	struct cubic_flow f;
-
-	open_flow(&f, 100, 100);
-	lose(&f);
+	open_cubic(100, 100);
+	lose();
 	take_ack(&f, MS, 1, 50 * MS);
 	f.ack.now_us += 3600ull * SECOND;	/* frozen: the host did not ask */
 	f.w.credit_pkts = 0;
 	take_ack(&f, MS, 1, 50 * MS);
-	CHECK_EQ(f.s.acks_per_pkt, 2);
+	CHECK_EQ(f.cubic.acks_per_pkt, 2);
 	take_ack(&f, MS, 1, 50 * MS);
 	CHECK_EQ(f.w.cwnd_pkts, 71);
 }
@@ -132,20 +126,16 @@ TEST(growth_is_at_most_half_a_window_a_round_trip)
 /* A twentieth of the ACKs, and from the plateau up. */
 TEST(before_any_loss_growth_does_not_stand_still)
 {
-	struct cubic_flow f;
-
-	open_flow(&f, 1000, 1000);
+	open_cubic(1000, 1000);
 	take_ack(&f, MS, 1, 50 * MS);
-	CHECK_EQ(f.s.acks_per_pkt, 20);
-	CHECK_EQ(f.s.k_q10s, 0);
-	CHECK_EQ(f.s.plateau_pkts, 1000);
+	CHECK_EQ(f.cubic.acks_per_pkt, 20);
+	CHECK_EQ(f.cubic.k_q10s, 0);
+	CHECK_EQ(f.cubic.plateau_pkts, 1000);
 }
 
 TEST(credit_of_slower_growth_is_one_packet)
 {
-	struct cubic_flow f;
-
-	open_flow(&f, 1000, 1000);
+	open_cubic(1000, 1000);
 	f.w.credit_pkts = 500;
 	take_ack(&f, MS, 1, 50 * MS);
 	CHECK_EQ(f.w.cwnd_pkts, 1001);
@@ -154,17 +144,16 @@ TEST(credit_of_slower_growth_is_one_packet)
 
 TEST(an_unchanged_window_is_looked_at_32_times_a_second)
 {
-	struct cubic_flow f;
 	u64 before_us;
 
-	open_flow(&f, 1u << 20, 100);
-	f.s.w_max_pkts = 1;
+	open_cubic(1u << 20, 100);
+	f.cubic.w_max_pkts = 1;
 	take_ack(&f, MS, 1, 50 * MS);
-	before_us = f.s.refreshed_us;
+	before_us = f.cubic.refreshed_us;
 	take_ack(&f, 31 * MS, 1, 50 * MS);
-	CHECK_EQ(f.s.refreshed_us, before_us);
+	CHECK_EQ(f.cubic.refreshed_us, before_us);
 	take_ack(&f, MS, 1, 50 * MS);
-	CHECK_EQ(f.s.refreshed_us, before_us + 32 * MS);
+	CHECK_EQ(f.cubic.refreshed_us, before_us + 32 * MS);
 }
 
 TEST(a_loss_leaves_beta_and_fast_convergence_gives_up_more)
@@ -183,87 +172,78 @@ TEST(a_loss_leaves_beta_and_fast_convergence_gives_up_more)
 	};
 
 	FOR_ROWS(cases) {
-		struct cubic_flow f;
-
-		open_flow(&f, c->cwnd_pkts, 10);
-		f.s.w_max_pkts = c->w_max_pkts;
-		f.p.fast_convergence = c->fast;
+		open_cubic(c->cwnd_pkts, 10);
+		f.cubic.w_max_pkts = c->w_max_pkts;
+		f.p.cubic.fast_convergence = c->fast;
 		f.w.credit_pkts = 9;
-		CHECK_EQ(cubic_ssthresh(&f.s, &f.p, &f.w), c->ssthresh_pkts);
-		CHECK_EQ(f.s.w_max_pkts, c->w_max_after_pkts);
+		CHECK_EQ(cubic_ssthresh(&f.cubic, &f.p.cubic, &f.w), c->ssthresh_pkts);
+		CHECK_EQ(f.cubic.w_max_pkts, c->w_max_after_pkts);
 		CHECK_EQ(f.w.credit_pkts, 0);
 		f.w.cwnd_pkts = 1;
-		CHECK_EQ(cubic_undo(&f.s, &f.w),
+		CHECK_EQ(cubic_undo(&f.cubic, &f.w),
 			 cca_max_u32(cca_min_u32(c->cwnd_pkts, 1u << 24), 1));
 	}
 }
 
 TEST(a_timeout_forgets_and_other_events_do_not)
 {
-	struct cubic_flow f;
-
-	open_flow(&f, 100, 100);
-	lose(&f);
+	open_cubic(100, 100);
+	lose();
 	take_ack(&f, MS, 1, 50 * MS);
-	take_event(&f, CCA_RECOVERY_ENTERED, 0);
-	take_event(&f, CCA_RECOVERY_LEFT, 0);
-	take_event(&f, CCA_UNDO, 0);
-	CHECK(f.s.in_epoch);
-	CHECK_EQ(f.s.w_max_pkts, 100);
-	take_event(&f, CCA_TIMEOUT, 0);
-	CHECK(!f.s.in_epoch);
-	CHECK_EQ(f.s.w_max_pkts, 0);
-	CHECK_EQ(f.s.min_rtt_us, 0);
+	take_event(&f, CCA_RECOVERY_ENTERED, 0, 0);
+	take_event(&f, CCA_RECOVERY_LEFT, 0, 0);
+	take_event(&f, CCA_UNDO, 0, 0);
+	CHECK(f.cubic.in_epoch);
+	CHECK_EQ(f.cubic.w_max_pkts, 100);
+	take_event(&f, CCA_TIMEOUT, 0, 0);
+	CHECK(!f.cubic.in_epoch);
+	CHECK_EQ(f.cubic.w_max_pkts, 0);
+	CHECK_EQ(f.cubic.min_rtt_us, 0);
 }
 
 TEST(idle_time_is_no_time_of_the_epoch)
 {
-	struct cubic_flow f;
 	u64 start_us;
 
-	open_flow(&f, 100, 100);
-	lose(&f);
+	open_cubic(100, 100);
+	lose();
 	take_ack(&f, MS, 1, 50 * MS);
-	start_us = f.s.epoch_start_us;
+	start_us = f.cubic.epoch_start_us;
 	take_ack(&f, 200 * MS, 1, 50 * MS);
-	take_event(&f, CCA_TRANSFER_STARTED, 3 * SECOND);
-	CHECK_EQ(f.s.epoch_start_us, start_us + 3 * SECOND);
-	take_event(&f, CCA_IDLE_RESTART, 2 * SECOND);
-	CHECK_EQ(f.s.epoch_start_us, start_us + 5 * SECOND);
+	take_event(&f, CCA_TRANSFER_STARTED, 3 * SECOND, 0);
+	CHECK_EQ(f.cubic.epoch_start_us, start_us + 3 * SECOND);
+	take_event(&f, CCA_IDLE_RESTART, 2 * SECOND, 0);
+	CHECK_EQ(f.cubic.epoch_start_us, start_us + 5 * SECOND);
 	/* Outside of an epoch there is nothing to move. */
-	take_event(&f, CCA_TIMEOUT, 0);
-	start_us = f.s.epoch_start_us;
-	take_event(&f, CCA_TRANSFER_STARTED, SECOND);
-	CHECK_EQ(f.s.epoch_start_us, start_us);
+	take_event(&f, CCA_TIMEOUT, 0, 0);
+	start_us = f.cubic.epoch_start_us;
+	take_event(&f, CCA_TRANSFER_STARTED, SECOND, 0);
+	CHECK_EQ(f.cubic.epoch_start_us, start_us);
 }
 
 /* The queue that filled before a loss takes time to go: its RTTs are no minimum. */
 TEST(round_trips_of_an_epochs_first_second_are_left_out)
 {
-	struct cubic_flow f;
-
-	open_flow(&f, 100, 100);
+	open_cubic(100, 100);
 	take_ack(&f, MS, 1, 50 * MS);
-	CHECK_EQ(f.s.min_rtt_us, 50 * MS);
+	CHECK_EQ(f.cubic.min_rtt_us, 50 * MS);
 	take_ack(&f, 900 * MS, 1, 40 * MS);
-	CHECK_EQ(f.s.min_rtt_us, 50 * MS);
+	CHECK_EQ(f.cubic.min_rtt_us, 50 * MS);
 	take_ack(&f, 200 * MS, 1, 45 * MS);
-	CHECK_EQ(f.s.min_rtt_us, 45 * MS);
+	CHECK_EQ(f.cubic.min_rtt_us, 45 * MS);
 	take_ack(&f, MS, 1, 0);
-	CHECK_EQ(f.s.min_rtt_us, 45 * MS);
+	CHECK_EQ(f.cubic.min_rtt_us, 45 * MS);
 	take_ack(&f, MS, 1, 0xffffffffu);
-	CHECK_EQ(f.s.min_rtt_us, 45 * MS);
+	CHECK_EQ(f.cubic.min_rtt_us, 45 * MS);
 }
 
 TEST(the_largest_window_stays)
 {
-	struct cubic_flow f;
-
-	open_flow(&f, CCA_MAX_PKTS, 100);
+	open_cubic(CCA_MAX_PKTS, 100);
 	take_ack(&f, MS, 0xffffffffu, 50 * MS);
 	take_ack(&f, MS, 0xffffffffu, 50 * MS);
 	CHECK_EQ(f.w.cwnd_pkts, CCA_MAX_PKTS);
-	open_flow(&f, 0, 0);
+	open_cubic(0, 0);
 	take_ack(&f, MS, 1, 50 * MS);
 	CHECK(f.w.cwnd_pkts >= 1);
 	take_ack(&f, MS, 0, 50 * MS);

@@ -85,9 +85,7 @@ TEST(the_rule_is_applied_at_the_end_of_an_interval)
 	};
 
 	FOR_ROWS(cases) {
-		struct path f;
-
-		open_cruise(&f, 100000);
+		open_cruise(100000);
 		take_acks(&f, 9, MS, c->rtt_us);
 		CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);	/* 9 ms of 10 */
 		take_ack(&f, MS, 1, c->rtt_us);
@@ -97,9 +95,7 @@ TEST(the_rule_is_applied_at_the_end_of_an_interval)
 
 TEST(the_interval_counts_the_mean_of_its_samples)
 {
-	struct path f;
-
-	open_cruise(&f, 100000);
+	open_cruise(100000);
 	take_acks(&f, 5, MS, 100000);
 	take_acks(&f, 5, MS, 500000);		/* mean 300 ms */
 	CHECK_EQ(f.d.pacing_bytes_per_s, 724000);
@@ -112,35 +108,29 @@ TEST(the_interval_counts_the_mean_of_its_samples)
 
 TEST(an_interval_counts_as_many_samples_as_its_sum_holds)
 {
-	struct path f;
-
-	open_cruise(&f, 100000);
-	f.s.interval_samples = CCA_MAX_PKTS - 1;
-	f.s.interval_rtt_us = (u64)(CCA_MAX_PKTS - 1) * 100000;
+	open_cruise(100000);
+	f.gr_alone.interval_samples = CCA_MAX_PKTS - 1;
+	f.gr_alone.interval_rtt_us = (u64)(CCA_MAX_PKTS - 1) * 100000;
 	take_acks(&f, 3, 1, 100000);
-	CHECK_EQ(f.s.interval_samples, CCA_MAX_PKTS);
-	CHECK_EQ(f.s.interval_rtt_us, (u64)CCA_MAX_PKTS * 100000);
+	CHECK_EQ(f.gr_alone.interval_samples, CCA_MAX_PKTS);
+	CHECK_EQ(f.gr_alone.interval_rtt_us, (u64)CCA_MAX_PKTS * 100000);
 }
 
 TEST(without_a_minimum_there_is_no_queueing_delay_and_nothing_old)
 {
-	struct path f;
-
-	open_path(&f, SECOND, 0, 0);
-	CHECK_EQ(gr_queueing_delay_us(&f.s, 100000), 0);
-	CHECK(!gr_min_rtt_is_old(&f.s, &f.p, 1ull << 60));
+	open_gr(&f, SECOND, 0, 0);
+	CHECK_EQ(gr_queueing_delay_us(&f.gr_alone, 100000), 0);
+	CHECK(!gr_min_rtt_is_old(&f.gr_alone, &f.p.gr, 1ull << 60));
 	take_ack(&f, MS, 1, 100000);
-	CHECK_EQ(gr_queueing_delay_us(&f.s, 130000), 30000);
-	CHECK_EQ(gr_queueing_delay_us(&f.s, 90000), 0);
-	CHECK_EQ(gr_queueing_delay_us(&f.s, 0), 0);
-	CHECK(gr_min_rtt_is_old(&f.s, &f.p, 1ull << 60));
+	CHECK_EQ(gr_queueing_delay_us(&f.gr_alone, 130000), 30000);
+	CHECK_EQ(gr_queueing_delay_us(&f.gr_alone, 90000), 0);
+	CHECK_EQ(gr_queueing_delay_us(&f.gr_alone, 0), 0);
+	CHECK(gr_min_rtt_is_old(&f.gr_alone, &f.p.gr, 1ull << 60));
 }
 
 TEST(the_rate_never_falls_below_a_packet_a_round_trip)
 {
-	struct path f;
-
-	open_cruise(&f, 100000);
+	open_cruise(100000);
 	take_acks(&f, 20, 900 * MS, 900 * MS);		/* the path hardly delivers */
 	CHECK_EQ(f.d.pacing_bytes_per_s, 14480);
 	CHECK(f.d.cwnd_pkts >= GR_MIN_CWND_PKTS);
@@ -183,31 +173,28 @@ TEST(the_window_is_what_the_rate_carries_with_its_gain)
 
 TEST(slow_start_doubles_and_paces_at_twice_the_window)
 {
-	struct path f;
 	u32 i;
 
-	open_path(&f, SECOND, 0, 100000);
+	open_gr(&f, SECOND, 0, 100000);
 	CHECK_EQ(f.d.cwnd_pkts, 10);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 289600);	/* 20 packets in 100 ms */
-	CHECK_EQ(f.s.hold, false);
+	CHECK_EQ(f.gr_alone.hold, false);
 	for (i = 0; i < 3; i++)
 		take_ack(&f, 100 * MS, f.d.cwnd_pkts, 100000);
 	CHECK_EQ(f.d.cwnd_pkts, 80);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 2316800);
-	CHECK_EQ(f.s.mode, GR_SLOW_START);
+	CHECK_EQ(f.gr_alone.mode, GR_SLOW_START);
 }
 
 TEST(without_a_round_trip_time_nothing_is_paced)
 {
-	struct path f;
-
-	open_path(&f, SECOND, 0, 0);
+	open_gr(&f, SECOND, 0, 0);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 0);
 	f.ack.lost_pkts = 5;		/* nor is slow start left */
 	take_ack(&f, MS, 1, 0);
-	CHECK_EQ(f.s.mode, GR_SLOW_START);
+	CHECK_EQ(f.gr_alone.mode, GR_SLOW_START);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 0);
-	take_event(&f, CCA_TIMEOUT, MS);
+	take_event(&f, CCA_TIMEOUT, MS, 0);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 0);
 	CHECK_EQ(f.d.cwnd_pkts, 2);
 	take_ack(&f, MS, 1, 50000);
@@ -227,16 +214,14 @@ TEST(slow_start_ends_when_the_delay_rises)
 	};
 
 	FOR_ROWS(cases) {
-		struct path f;
-
-		open_path(&f, SECOND, 0, c->min_rtt_us);
-		f.p.bandwidth_window_us = 5 * MS;
+		open_gr(&f, SECOND, 0, c->min_rtt_us);
+		f.p.gr.bandwidth_window_us = 5 * MS;
 		f.ack.inflight_pkts = 100;
 		take_acks(&f, 10, MS, c->min_rtt_us);	/* the first round trip */
 		take_acks(&f, 7, MS, c->min_rtt_us + c->rise_us);
-		CHECK_EQ(f.s.mode, GR_SLOW_START);	/* seven samples say nothing yet */
+		CHECK_EQ(f.gr_alone.mode, GR_SLOW_START);	/* seven samples say nothing yet */
 		take_ack(&f, MS, 1, c->min_rtt_us + c->rise_us);
-		CHECK_EQ(f.s.mode, c->leaves ? GR_CRUISE : GR_SLOW_START);
+		CHECK_EQ(f.gr_alone.mode, c->leaves ? GR_CRUISE : GR_SLOW_START);
 		if (c->leaves)
 			CHECK_EQ(f.d.pacing_bytes_per_s, 1448000);	/* B */
 	}
@@ -244,26 +229,22 @@ TEST(slow_start_ends_when_the_delay_rises)
 
 TEST(one_low_sample_keeps_slow_start)
 {
-	struct path f;
-
-	open_path(&f, SECOND, 0, 20000);
+	open_gr(&f, SECOND, 0, 20000);
 	f.ack.inflight_pkts = 100;
 	take_acks(&f, 10, MS, 20000);
 	take_acks(&f, 5, MS, 90000);
 	take_ack(&f, MS, 1, 21000);
 	take_acks(&f, 40, MS, 90000);
-	CHECK_EQ(f.s.mode, GR_SLOW_START);
+	CHECK_EQ(f.gr_alone.mode, GR_SLOW_START);
 }
 
 TEST(a_loss_ends_slow_start_at_the_bandwidth)
 {
-	struct path f;
-
-	open_path(&f, SECOND, 0, 100000);
+	open_gr(&f, SECOND, 0, 100000);
 	take_acks(&f, 30, MS, 100000);
 	f.ack.lost_pkts = 1;
 	take_ack(&f, MS, 1, 100000);
-	CHECK_EQ(f.s.mode, GR_CRUISE);
+	CHECK_EQ(f.gr_alone.mode, GR_CRUISE);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 1448000);
 	CHECK_EQ(f.d.cwnd_pkts, 227);
 }
@@ -284,34 +265,30 @@ TEST(a_share_lost_holds_the_rate_for_a_round_trip)
 	};
 
 	FOR_ROWS(cases) {
-		struct path f;
-
-		open_cruise(&f, 100000);
-		f.p.loss_hold_permille = c->permille;
-		gr_start_round(&f.s, f.ack.delivered_pkts, c->delivered_pkts);
+		open_cruise(100000);
+		f.p.gr.loss_hold_permille = c->permille;
+		gr_start_round(&f.gr_alone, f.ack.delivered_pkts, c->delivered_pkts);
 		f.ack.lost_pkts = c->lost_pkts;
 		take_ack(&f, MS, c->delivered_pkts, 100000);
-		CHECK_EQ(f.s.hold, c->held);
+		CHECK_EQ(f.gr_alone.hold, c->held);
 		/* A round trip without loss lets go. */
 		take_acks(&f, 10, MS, 100000);
-		CHECK_EQ(f.s.hold, false);
+		CHECK_EQ(f.gr_alone.hold, false);
 	}
 }
 
 /* Behind a policer that passes a tenth, ten ACKs tell of a hundred packets. */
 TEST(a_round_trip_ends_when_its_packets_are_delivered_or_lost)
 {
-	struct path f;
-
-	open_cruise(&f, 100000);
-	gr_start_round(&f.s, f.ack.delivered_pkts, 100);
+	open_cruise(100000);
+	gr_start_round(&f.gr_alone, f.ack.delivered_pkts, 100);
 	for (u32 ack = 1; ack <= 10; ack++) {
-		CHECK_EQ(f.s.hold, false);
+		CHECK_EQ(f.gr_alone.hold, false);
 		f.ack.lost_pkts = 9;
 		take_ack(&f, MS, 1, 100000);
 	}
-	CHECK_EQ(f.s.hold, true);
-	CHECK_EQ(f.s.round_delivered_pkts, 0);
+	CHECK_EQ(f.gr_alone.hold, true);
+	CHECK_EQ(f.gr_alone.round_delivered_pkts, 0);
 }
 
 /* As in a recovery where only what was sent again is acknowledged: no ACK has an RTT sample. */
@@ -324,21 +301,17 @@ TEST(without_samples_heavy_loss_alone_lowers_the_rate)
 	};
 
 	FOR_ROWS(cases) {
-		struct path f;
-
-		open_cruise(&f, 100000);
-		gr_start_round(&f.s, f.ack.delivered_pkts, 1000);
-		gr_start_interval(&f.s, f.ack.now_us);
-		f.s.hold = c->hold;
+		open_cruise(100000);
+		gr_start_round(&f.gr_alone, f.ack.delivered_pkts, 1000);
+		gr_start_interval(&f.gr_alone, f.ack.now_us);
+		f.gr_alone.hold = c->hold;
 		take_acks(&f, 100, c->gap_us, 0);
 		CHECK_EQ(f.d.pacing_bytes_per_s, c->rate);
-		CHECK_EQ(f.s.mode, GR_CRUISE);
+		CHECK_EQ(f.gr_alone.mode, GR_CRUISE);
 	}
 }
 
 /* --- equilibrium ---------------------------------------------------------------- */
-
-static struct loop loop;
 
 /* On a link that does not vary the queue comes to rest between T/2 and T, and the link is full. */
 TEST(on_a_steady_link_the_queue_rests_in_the_cushion)
@@ -357,14 +330,14 @@ TEST(on_a_steady_link_the_queue_rests_in_the_cushion)
 	FOR_ROWS(cases) {
 		u32 slack_us = 2 * c->pkt_time_us;
 
-		loop_open(&loop, c->pkt_time_us, c->base_rtt_us);
-		loop.f.p.bandwidth_window_us = c->window_us;
-		loop.f.p.adaptation_interval_us = c->interval_us;
-		loop.f.p.delay_threshold_us = c->threshold_us;
-		loop_run(&loop, 30 * SECOND);
-		loop_count_anew(&loop);
-		loop_run(&loop, 10 * SECOND);
-		CHECK_EQ(loop.f.s.mode, GR_CRUISE);
+		loop_open(c->pkt_time_us, c->base_rtt_us);
+		loop.f.p.gr.bandwidth_window_us = c->window_us;
+		loop.f.p.gr.adaptation_interval_us = c->interval_us;
+		loop.f.p.gr.delay_threshold_us = c->threshold_us;
+		path_run(&loop, 30 * SECOND);
+		path_count_anew(&loop);
+		path_run(&loop, 10 * SECOND);
+		CHECK_EQ(loop.f.gr_alone.mode, GR_CRUISE);
 		CHECK(loop.least_delay_us + slack_us >= c->threshold_us / 2);
 		CHECK(loop.largest_delay_us <= c->threshold_us + slack_us);
 		CHECK(loop.counted_pkts + 3 >= 10 * SECOND / c->pkt_time_us);
