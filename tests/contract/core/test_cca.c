@@ -8,6 +8,7 @@
 #define U64_TOP 0xffffffffffffffffull
 #define MSS 1448u
 
+static struct cca_rate_window w;
 TEST(a_division_by_zero_yields_the_dividend)
 {
 	static const struct { u64 dividend, divisor, quotient; } cases[] = {
@@ -119,7 +120,6 @@ TEST(an_even_stream_has_its_own_rate_whatever_the_window)
 	};
 
 	FOR_ROWS(cases) {
-		struct cca_rate_window w;
 		u64 expected = cca_rate_bytes_per_s(c->pkts, MSS, c->gap_us);
 		u64 now_us = c->start_us;
 		u32 pkts = c->start_pkts;
@@ -192,7 +192,6 @@ TEST(a_window_covers_what_its_history_says)
 	u32 i, k;
 
 	for (k = 0; k < 4; k++) {
-		struct cca_rate_window w;
 		u64 now_us = 1000;
 		u32 delivered_pkts = U32_TOP - 500;
 		u32 largest_gap_us = 0;
@@ -223,7 +222,6 @@ TEST(a_window_covers_what_its_history_says)
 TEST(samples_stay_bounded_when_the_window_changes)
 {
 	static const u32 windows_us[] = { 20000, 4000000, 2000, 100000, 0, U32_TOP };
-	struct cca_rate_window w;
 	u64 seed = 7, now_us = 0;
 	u32 i;
 
@@ -238,7 +236,6 @@ TEST(samples_stay_bounded_when_the_window_changes)
 /* 33 samples in each of three windows, each forty times the one before: the far end goes first. */
 TEST(a_window_that_grows_forgets_the_far_end_first)
 {
-	struct cca_rate_window w;
 	u64 now_us = 0, first_us = 0;
 	u32 i, most = 0, window_us = 3200, gap_us = 101;
 
@@ -318,7 +315,6 @@ TEST(a_pair_of_acks_counts_as_a_pair)
 	};
 
 	FOR_ROWS(cases) {
-		struct cca_rate_window w;
 		u64 expected = cca_rate_bytes_per_s(2, MSS, c->every_us);
 		u32 i;
 
@@ -346,7 +342,6 @@ TEST(a_long_burst_counts_wholly)
 	};
 
 	FOR_ROWS(cases) {
-		struct cca_rate_window w;
 		u64 expected = cca_rate_bytes_per_s(20, MSS, c->every_us);
 		u32 i, n;
 
@@ -364,7 +359,6 @@ TEST(a_long_burst_counts_wholly)
 /* 20 s without an ACK, then an ACK per millisecond: the outage leaves B after a burst and W. */
 TEST(an_outage_leaves_the_window_after_a_burst)
 {
-	struct cca_rate_window w;
 	u64 now_us = 0;
 	u32 i, pkts = 0;
 
@@ -379,8 +373,6 @@ TEST(an_outage_leaves_the_window_after_a_burst)
 
 TEST(a_clock_that_steps_back_starts_the_window_over)
 {
-	struct cca_rate_window w;
-
 	cca_rate_reset(&w, 1000000, 0);
 	add(&w, 1000000, 10, 20000);
 	add(&w, 1010000, 20, 20000);
@@ -400,8 +392,6 @@ TEST(a_long_silence_starts_the_window_over)
 	u32 i;
 
 	for (i = 0; i < 4; i++) {
-		struct cca_rate_window w;
-
 		row = (int)i + 1;
 		cca_rate_reset(&w, 5, 0);
 		add(&w, 5 + cases[i].gap_us, 100, 20000);
@@ -411,7 +401,6 @@ TEST(a_long_silence_starts_the_window_over)
 
 TEST(a_closed_window_is_opened_by_the_next_ack)
 {
-	struct cca_rate_window w;
 	u32 i;
 
 	cca_rate_reset(&w, 0, 0);
@@ -434,7 +423,6 @@ TEST(a_closed_window_is_opened_by_the_next_ack)
 
 TEST(acks_at_one_instant_are_one_sample)
 {
-	struct cca_rate_window w;
 	u32 i;
 
 	cca_rate_reset(&w, 0, 0);

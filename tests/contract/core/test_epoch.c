@@ -37,6 +37,7 @@ struct flow {
 	struct cca_ack ack;
 };
 
+static struct flow f;
 static void open_flow(struct flow *f)
 {
 	struct cca_start start = { SECOND, 0, 10, 0xfffffff0u, MSS };
@@ -90,8 +91,6 @@ TEST(the_estimate_is_what_was_acknowledged_over_the_window)
 	};
 
 	FOR_ROWS(cases) {
-		struct flow f;
-
 		open_flow(&f);
 		take_acks(&f, 1, 0, 0);
 		take_acks(&f, c->count, c->gap_us, 0);
@@ -101,8 +100,6 @@ TEST(the_estimate_is_what_was_acknowledged_over_the_window)
 
 TEST(the_estimate_forgets_what_is_older_than_its_window)
 {
-	struct flow f;
-
 	open_flow(&f);
 	take_acks(&f, 5000, 100, 0);
 	take_acks(&f, 266, MS, 0);	/* gamma P, and a burst of 1/32 of it at each end */
@@ -111,7 +108,6 @@ TEST(the_estimate_forgets_what_is_older_than_its_window)
 
 TEST(epoch_0_ends_with_slow_start_and_others_with_their_time)
 {
-	struct flow f;
 	struct ens_table t = table_of(1, 25);
 
 	open_flow(&f);
@@ -135,8 +131,6 @@ TEST(the_state_is_equation_2_of_the_estimate)
 	struct ens_table t = table_of(1, 25);
 
 	FOR_ROWS(cases) {
-		struct flow f;
-
 		open_flow(&f);
 		take_acks(&f, 1000000 / c->gap_us + 2, c->gap_us, 0);
 		CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
@@ -148,7 +142,6 @@ TEST(the_state_is_equation_2_of_the_estimate)
 TEST(a_table_without_classes_has_no_rule_of_epsilon)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	t.n_classes = 0;
 	t.epsilon_pct = 0;
@@ -174,7 +167,6 @@ TEST(epsilon_gives_two_limits)
 
 	FOR_ROWS(cases) {
 		struct ens_table t = table_of(1, c->epsilon_pct);
-		struct flow f;
 
 		t.classes[1].queueing_delay_us = c->target_us;
 		open_epoch_1(&f, &t);
@@ -207,7 +199,6 @@ TEST(the_percentile_decides_exactly)
 
 	FOR_ROWS(cases) {
 		struct ens_table t = table_of(1, c->epsilon_pct);
-		struct flow f;
 
 		open_epoch_1(&f, &t);
 		take_acks(&f, c->below, MS / 2, 75000);
@@ -224,7 +215,6 @@ TEST(the_percentile_decides_exactly)
 TEST(the_highest_level_is_not_raised)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	take_acks(&f, 9000, 100, 0);
@@ -236,7 +226,6 @@ TEST(the_highest_level_is_not_raised)
 TEST(raises_in_a_row_climb_from_the_level_measured)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 	u32 i;
 
 	open_epoch_1(&f, &t);
@@ -268,7 +257,6 @@ TEST(raises_in_a_row_climb_from_the_level_measured)
 TEST(samples_are_of_their_own_epoch)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	take_acks(&f, 2000, MS, 500000);
@@ -285,7 +273,6 @@ TEST(samples_are_of_their_own_epoch)
 TEST(the_count_of_samples_is_bounded)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	f.c.samples = f.c.within_high = f.c.within_low = CCA_MAX_PKTS - 1;
@@ -300,7 +287,6 @@ TEST(the_count_of_samples_is_bounded)
 TEST(without_a_table_there_is_no_state)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_flow(&f);
 	take_acks(&f, 500, MS, 0);
@@ -319,7 +305,6 @@ TEST(without_a_table_there_is_no_state)
 TEST(a_new_table_is_looked_up_whatever_the_delay)
 {
 	struct ens_table one = table_of(1, 25), two = table_of(2, 25);
-	struct flow f;
 
 	two.axis[0].count = 4;
 	open_epoch_1(&f, &one);
@@ -335,7 +320,6 @@ TEST(a_new_table_is_looked_up_whatever_the_delay)
 TEST(nothing_measured_keeps_the_row)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_flow(&f);
 	CHECK_EQ(turn(&f, &t), ENS_KEPT);
@@ -360,7 +344,6 @@ TEST(nothing_measured_keeps_the_row)
 TEST(application_limited_time_is_not_measured)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	take_acks(&f, 600, MS / 2, 0);			/* 2,000,000 bytes/s, whole */
@@ -377,7 +360,6 @@ TEST(application_limited_time_is_not_measured)
 TEST(application_limited_samples_are_not_judged)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	take_acks(&f, 500, MS, 100000);
@@ -390,7 +372,6 @@ TEST(application_limited_samples_are_not_judged)
 TEST(a_silence_is_not_measured)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	take_acks(&f, 600, MS / 2, 0);
@@ -409,7 +390,6 @@ TEST(a_silence_is_not_measured)
 /* ACKs of ten packets: the first one after the application's time counts wholly. */
 TEST(the_first_burst_after_limited_time_counts)
 {
-	struct flow f;
 	u32 i;
 
 	open_flow(&f);
@@ -425,8 +405,6 @@ TEST(the_first_burst_after_limited_time_counts)
 
 TEST(epoch_0_that_is_cut_by_the_application_counts_its_whole_part)
 {
-	struct flow f;
-
 	open_flow(&f);
 	take_acks(&f, 500, MS, 0);
 	ens_clock_on_restart(&f.c);
@@ -437,7 +415,6 @@ TEST(epoch_0_that_is_cut_by_the_application_counts_its_whole_part)
 TEST(a_class_beyond_the_last_is_the_last)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	f.c.delay_class = 255;

@@ -7,6 +7,7 @@
 #define NO_SSTHRESH 0x7fffffffu		/* as Linux starts */
 #define U32_TOP 0xffffffffu
 
+static struct reno_state s;
 TEST(the_window_grows_as_rfc_5681_says)
 {
 	static const struct {
@@ -40,7 +41,6 @@ TEST(the_window_grows_as_rfc_5681_says)
 
 	FOR_ROWS(cases) {
 		struct cca_window w = { c->cwnd_pkts, c->ssthresh_pkts, c->credit_pkts };
-		struct reno_state s;
 
 		reno_init(&s);
 		reno_grow(&s, &w, c->acked_pkts);
@@ -63,7 +63,6 @@ TEST(slow_start_without_room_uses_no_ack)
 TEST(slow_start_doubles_in_a_round_trip)
 {
 	struct cca_window w = { 10, NO_SSTHRESH, 0 };
-	struct reno_state s;
 	u32 round, acks;
 
 	reno_init(&s);
@@ -76,7 +75,6 @@ TEST(slow_start_doubles_in_a_round_trip)
 TEST(avoidance_adds_a_packet_in_a_round_trip)
 {
 	struct cca_window w = { 100, 100, 0 };
-	struct reno_state s;
 	u32 round, acks;
 
 	reno_init(&s);
@@ -96,7 +94,6 @@ TEST(a_loss_halves_and_an_undo_restores)
 
 	FOR_ROWS(cases) {
 		struct cca_window w = { c->cwnd_pkts, NO_SSTHRESH, 0 };
-		struct reno_state s;
 
 		reno_init(&s);
 		w.ssthresh_pkts = reno_ssthresh(&s, &w);
@@ -111,7 +108,6 @@ TEST(a_loss_halves_and_an_undo_restores)
 TEST(a_halved_window_does_not_grow_by_what_the_larger_one_earned)
 {
 	struct cca_window w = { 100, 50, 99 };
-	struct reno_state s;
 
 	reno_init(&s);
 	w.ssthresh_pkts = reno_ssthresh(&s, &w);

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "../fuzz/fuzz.h"
 
+static struct rtcp_fit f;
 static struct rtcp_params defaults(void)
 {
 	struct rtcp_params p;
@@ -40,7 +41,6 @@ TEST(test_candidates_are_those_of_appendix_f)
 {
 	static const u64 expected[] = { 0, 475000, 550000, 625000, 700000, 775000, 850000, 925000, 1000000 };
 	struct rtcp_params p = defaults();
-	struct rtcp_fit f;
 	u32 j;
 
 	memset(&f, 0xa5, sizeof(f));
@@ -54,7 +54,6 @@ TEST(test_candidates_are_those_of_appendix_f)
 TEST(test_rates_are_the_largest_quotients)
 {
 	struct rtcp_params p = defaults();
-	struct rtcp_fit f;
 
 	rtcp_fit_begin(&f, &p, 1000000);
 	rtcp_fit_raise(&f, 1000000, rtcp_q20s(2000000));
@@ -70,7 +69,6 @@ TEST(test_rates_are_the_largest_quotients)
 TEST(test_theorem_1_turns_at_twice_the_meeting_point)
 {
 	struct rtcp_params p = defaults();
-	struct rtcp_fit f;
 
 	rtcp_fit_begin(&f, &p, 1000000);
 	f.rate_bytes_per_s[1] = 137500;
@@ -99,7 +97,6 @@ TEST(test_the_best_fit_leaves_the_least_area)
 
 	for (row = 1; row <= 400; row++) {
 		u64 t_us = 100000 + dice_below(&d, 1000000), acked = 100000 + dice_below(&d, 3000000);
-		struct rtcp_fit f;
 		u32 i, j;
 
 		p.candidates = 5 + dice_below(&d, 13);
@@ -135,7 +132,6 @@ TEST(test_a_limiter_is_found_within_the_stated_errors)
 	for (row = 1; row <= 600; row++) {
 		u64 bucket = 4000 + dice_below(&d, 2996000), access = 12500000, t_us, end_us, trigger_us;
 		u32 rate = 25000 + dice_below(&d, 2475000);
-		struct rtcp_fit f;
 
 		end_us = bucket * 1000000 / (access - rate);
 		trigger_us = end_us + 20000 + dice_below(&d, 400000);
@@ -166,7 +162,6 @@ TEST(test_a_premature_range_is_extended)
 {
 	struct rtcp_params p = defaults();
 	u64 t_us, bucket = 733000, access = 6250000;
-	struct rtcp_fit f;
 	u32 rate = 250000;
 
 	rtcp_fit_begin(&f, &p, let_through(bucket, rate, access, 50000));
@@ -184,7 +179,6 @@ TEST(test_a_premature_range_is_extended)
 TEST(test_an_ack_extends_the_range_by_a_few_steps_at_most)
 {
 	struct rtcp_params p = defaults();
-	struct rtcp_fit f;
 	u64 low, j;
 
 	rtcp_fit_begin(&f, &p, 100000);
@@ -201,7 +195,6 @@ TEST(test_an_ack_extends_the_range_by_a_few_steps_at_most)
 TEST(test_no_candidate_is_beyond_what_was_acknowledged)
 {
 	struct rtcp_params p = defaults();
-	struct rtcp_fit f;
 	u32 i;
 
 	rtcp_fit_begin(&f, &p, 100000);
@@ -214,7 +207,6 @@ TEST(test_no_candidate_is_beyond_what_was_acknowledged)
 TEST(test_arithmetic_holds_at_its_bounds)
 {
 	struct rtcp_params p = defaults();
-	struct rtcp_fit f;
 
 	CHECK_EQ(rtcp_q20s(0), 0);
 	CHECK_EQ(rtcp_q20s(1000000), 1u << 20);

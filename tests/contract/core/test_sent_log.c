@@ -82,6 +82,9 @@ static bool log_ack(struct cca_sent_log *log, const struct path *p, struct cca_a
 
 static struct path path;
 static struct cca_sent_log sent_log;
+static const struct packet *newest, *lost;
+static struct cca_ack ack;
+static struct cca_loss loss;
 
 static void begin(u32 delivered_pkts, u32 lost_pkts)
 {
@@ -93,9 +96,6 @@ static void begin(u32 delivered_pkts, u32 lost_pkts)
 
 TEST(a_window_that_each_ack_opens_by_a_packet_is_known_to_the_packet)
 {
-	const struct packet *newest, *lost;
-	struct cca_loss loss;
-	struct cca_ack ack;
 	u32 i;
 
 	begin(1000, 0);
@@ -124,9 +124,6 @@ TEST(what_is_found_is_what_the_packets_had)
 		{ 100, 10, 5, 0, 0 }, { 1000, 2, 0, 0, 0 }, { 1000, 2, 500, 0, 0 },
 		{ 4000, 40, 0, 0, 0 }, { 4000, 40, 1000, 0, 0 }, { 100, 2, 50, 0u - 500u, 0u - 20u },
 	};
-	const struct packet *newest, *lost;
-	struct cca_loss loss;
-	struct cca_ack ack;
 	u32 seed, i, told;
 
 	FOR_ROWS(rows) {
@@ -159,9 +156,6 @@ TEST(what_is_found_is_what_the_packets_had)
 
 TEST(a_loss_has_what_was_in_flight_when_it_was_sent)
 {
-	const struct packet *newest, *lost = NULL;
-	struct cca_loss loss;
-	struct cca_ack ack;
 	u32 i, tells = 0;
 
 	begin(0, 0);
@@ -186,9 +180,6 @@ TEST(a_loss_has_what_was_in_flight_when_it_was_sent)
 
 TEST(many_lost_at_once_are_told_as_their_last)
 {
-	const struct packet *lost;
-	struct cca_loss loss;
-	struct cca_ack ack;
 	u32 i;
 
 	begin(0, 0);
@@ -212,10 +203,6 @@ TEST(many_lost_at_once_are_told_as_their_last)
 /* A window of so many, and ACKs of one each until so many are in flight, nothing sent meanwhile. */
 static void drain(u32 window_pkts, u32 left_pkts)
 {
-	const struct packet *lost;
-	struct cca_loss loss;
-	struct cca_ack ack;
-
 	begin(5000, 0);
 	while (path_inflight(&path) < window_pkts)
 		path_send(&path, false);
@@ -227,10 +214,6 @@ static void drain(u32 window_pkts, u32 left_pkts)
 
 TEST(what_drains_keeps_what_was_in_flight_to_its_last_packet)
 {
-	const struct packet *lost;
-	struct cca_ack ack;
-	struct cca_loss loss;
-
 	/* Nothing is sent, nothing noted: the last packets were sent with all of them in flight. */
 	drain(1000, 1);
 	path_ack(&path, 1, &ack, &lost);
@@ -240,9 +223,6 @@ TEST(what_drains_keeps_what_was_in_flight_to_its_last_packet)
 
 TEST(a_burst_behind_a_drain_has_a_note_of_its_own)
 {
-	const struct packet *newest, *lost;
-	struct cca_loss loss;
-	struct cca_ack ack;
 	u32 i;
 
 	drain(1000, 2);
@@ -264,8 +244,6 @@ TEST(a_burst_behind_a_drain_has_a_note_of_its_own)
 TEST(what_a_timer_takes_for_lost_has_what_was_in_flight_ahead_of_it)
 {
 	struct cca_sent_note about = { 5098, 1, 3 };
-	struct cca_loss loss;
-	struct cca_ack ack;
 
 	drain(100, 2);
 	/* Two behind the three were told of, so that nothing but these is in flight. */
@@ -286,8 +264,6 @@ TEST(what_a_timer_takes_for_lost_has_what_was_in_flight_ahead_of_it)
 
 TEST(a_timeout_tells_of_the_window_that_was_lost)
 {
-	struct cca_loss loss;
-
 	drain(100, 12);
 	CHECK(cca_sent_loss(&sent_log, 9, path.delivered_pkts, 12, &loss));
 	CHECK_EQ(loss.tx_inflight_pkts, 100);
@@ -300,8 +276,6 @@ TEST(a_timeout_tells_of_the_window_that_was_lost)
 
 TEST(a_loss_is_of_the_applications_where_the_packet_ahead_of_it_was)
 {
-	struct cca_loss loss;
-
 	drain(100, 50);
 	cca_sent_sample(&sent_log, 5000, true);
 	CHECK(cca_sent_loss(&sent_log, 1, path.delivered_pkts, 1, &loss));
@@ -315,9 +289,6 @@ TEST(a_loss_is_of_the_applications_where_the_packet_ahead_of_it_was)
 
 TEST(what_a_smaller_mtu_sends_again_is_no_loss)
 {
-	struct cca_loss loss;
-	struct cca_ack ack;
-
 	drain(100, 50);
 	cca_sent_forget(&sent_log, 9);
 	CHECK(!cca_sent_loss(&sent_log, 1, path.delivered_pkts, 9, &loss));
@@ -336,8 +307,6 @@ TEST(what_a_smaller_mtu_sends_again_is_no_loss)
 TEST(without_a_note_or_a_sample_nothing_is_known)
 {
 	struct cca_sent_note about = { 0, 10, 0 };
-	struct cca_loss loss;
-	struct cca_ack ack;
 
 	begin(0, 0);
 	CHECK(!cca_sent_find(&sent_log, 0));

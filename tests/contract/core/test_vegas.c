@@ -20,6 +20,7 @@ struct path {
 	bool is_unused;			/* the window does not limit the sender */
 };
 
+static struct path f;
 static void send_what_may(struct path *f)
 {
 	while (f->sent - f->delivered < f->w.cwnd_pkts) {
@@ -81,7 +82,6 @@ TEST(the_thresholds_are_those_of_vegas_1_3)
 TEST(an_empty_queue_doubles_the_window_in_every_other_round_trip)
 {
 	static const u32 windows[] = { 6, 6, 12, 12, 24, 24, 48, 48 };
-	struct path f;
 
 	open_path(&f, 3, NO_SSTHRESH);
 	FOR_ROWS(windows) {
@@ -93,8 +93,6 @@ TEST(an_empty_queue_doubles_the_window_in_every_other_round_trip)
 
 TEST(slow_start_stops_at_ssthresh)
 {
-	struct path f;
-
 	open_path(&f, 10, 16);
 	take_round(&f);
 	CHECK_EQ(f.w.cwnd_pkts, 16);
@@ -107,7 +105,6 @@ TEST(slow_start_stops_at_ssthresh)
 /* 10, 20, 40, 80: the path holds 50, so that 30 are queued. */
 TEST(more_than_gamma_in_the_queue_ends_slow_start)
 {
-	struct path f;
 	u32 i;
 
 	open_path(&f, 10, NO_SSTHRESH);
@@ -188,7 +185,6 @@ TEST(the_queue_settles_between_alpha_and_beta)
 	};
 
 	FOR_ROWS(cases) {
-		struct path f;
 		u32 i;
 
 		open_path(&f, c->start_pkts, c->start_pkts);
@@ -206,8 +202,6 @@ TEST(the_queue_settles_between_alpha_and_beta)
 
 TEST(the_least_round_trip_is_that_of_the_empty_path)
 {
-	struct path f;
-
 	open_path(&f, 60, 10);
 	take_ack(&f, 0);
 	CHECK_EQ(f.s.base_rtt_us, 0);
@@ -221,7 +215,6 @@ TEST(the_least_round_trip_is_that_of_the_empty_path)
 
 TEST(a_round_trip_waits_for_the_sample_of_its_packet)
 {
-	struct path f;
 	u32 i;
 
 	open_path(&f, 10, 5);
@@ -235,7 +228,6 @@ TEST(a_round_trip_waits_for_the_sample_of_its_packet)
 
 TEST(a_window_that_is_not_used_stays)
 {
-	struct path f;
 	u32 i;
 
 	open_path(&f, 10, NO_SSTHRESH);
@@ -255,7 +247,6 @@ TEST(an_event_voids_the_round_trip)
 
 	FOR_ROWS(kinds) {
 		struct cca_event ev = { *c, 0, 0, 0, 0 };
-		struct path f;
 		u32 i;
 
 		open_path(&f, 10, 5);
@@ -273,7 +264,6 @@ TEST(an_event_voids_the_round_trip)
 TEST(slow_start_after_a_timeout_begins_with_growth)
 {
 	struct cca_event ev = { CCA_TIMEOUT, 0, 0, 0, 0 };
-	struct path f;
 
 	open_path(&f, 10, NO_SSTHRESH);
 	take_round(&f);
@@ -310,7 +300,6 @@ TEST(a_loss_halves_and_an_undo_restores)
 
 TEST(the_counter_of_packets_may_wrap)
 {
-	struct path f;
 	u32 i;
 
 	open_path(&f, 10, 5);

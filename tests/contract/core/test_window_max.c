@@ -6,6 +6,7 @@
 
 #define STEPS 4000u
 
+static struct cca_window_max m;
 static u64 true_max(const u64 *values, const u32 *at, u32 newest, u32 window)
 {
 	u64 most = 0;
@@ -21,7 +22,6 @@ TEST(the_result_lies_between_the_newest_and_the_largest)
 {
 	static u64 values[STEPS];
 	static u32 at[STEPS];
-	struct cca_window_max m;
 	u32 seed = 7, window, i;
 
 	for (window = 1; window <= 40; window += 13) {
@@ -45,7 +45,6 @@ TEST(the_result_lies_between_the_newest_and_the_largest)
 
 TEST(a_peak_is_kept_for_the_window_and_no_longer)
 {
-	struct cca_window_max m;
 	u32 i;
 
 	cca_max_reset(&m, 100, 0);
@@ -57,7 +56,6 @@ TEST(a_peak_is_kept_for_the_window_and_no_longer)
 
 TEST(values_that_fall_by_steps_follow_each_other)
 {
-	struct cca_window_max m;
 	u32 i;
 
 	cca_max_reset(&m, 0, 0);
@@ -69,8 +67,6 @@ TEST(values_that_fall_by_steps_follow_each_other)
 
 TEST(a_long_gap_forgets_all)
 {
-	struct cca_window_max m;
-
 	cca_max_reset(&m, 0, 900);
 	cca_max_add(&m, 10, 4, 800);
 	cca_max_add(&m, 10, 7, 700);
@@ -81,8 +77,6 @@ TEST(a_long_gap_forgets_all)
 
 TEST(two_that_grow_old_at_once_are_dropped_together)
 {
-	struct cca_window_max m;
-
 	cca_max_reset(&m, 0, 900);
 	cca_max_add(&m, 10, 1, 800);
 	cca_max_add(&m, 10, 9, 700);
