@@ -18,10 +18,16 @@
 
 /* --- ACK by ACK ----------------------------------------------------------------- */
 
-/* The state holds garbage before: an algorithm must not leave any of it to be read. */
+/*
+ * The state holds garbage before: an algorithm must not leave any of it to be read. Of R-TCP the
+ * client is there already.
+ */
 static inline void open_flow(struct flow *f, u32 id, const struct cca_start *start, u32 hash)
 {
+	struct rtcp_client *client = f->client;
+
 	memset(f, 0xa5, sizeof(*f));
+	f->client = client;
 	memset(&f->ack, 0, sizeof(f->ack));
 	f->id = id;
 	f->table = NULL;
