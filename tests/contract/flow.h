@@ -11,7 +11,6 @@
 #define TESTS_FLOW_H
 
 #include <stddef.h>
-#include <string.h>
 
 #include "bbr1.h"
 #include "bbr3.h"
@@ -145,6 +144,7 @@ static inline void flow_init(struct flow *f, const struct cca_start *start, u8 d
 	case CCA_ID_rtcp_bbr3:
 		rtcp_bbr3_flow_init(&f->rtcp_bbr3, f->client, &f->p.rtcp, start, delay_class, hash, &f->d);
 		break;
+	default: break;
 	}
 }
 
@@ -170,6 +170,7 @@ static inline void flow_on_ack(struct flow *f, const struct cca_ack *ack)
 	case CCA_ID_rtcp_bbr3:
 		rtcp_bbr3_flow_on_ack(&f->rtcp_bbr3, f->client, &f->p.rtcp, f->table, ack, &f->d);
 		break;
+	default: break;
 	}
 }
 
@@ -184,6 +185,7 @@ static inline void flow_grow(struct flow *f, u32 acked_pkts)
 	case CCA_ID_rtcp_cubic:
 		rtcp_cubic_grow(&f->rtcp_cubic.state, &f->rtcp_cubic.params, f->client, &f->w, acked_pkts);
 		break;
+	default: break;
 	}
 }
 
@@ -231,6 +233,7 @@ static inline void flow_on_event(struct flow *f, const struct cca_event *ev)
 	case CCA_ID_rtcp_cubic: rtcp_cubic_flow_on_event(&f->rtcp_cubic, f->client, ev); break;
 	case CCA_ID_rtcp_bbr: rtcp_bbr1_flow_on_event(&f->rtcp_bbr, f->client, ev, &f->d); break;
 	case CCA_ID_rtcp_bbr3: rtcp_bbr3_flow_on_event(&f->rtcp_bbr3, f->client, ev, &f->d); break;
+	default: break;
 	}
 }
 
@@ -261,6 +264,7 @@ static inline void flow_recall(struct flow *f, u64 now_us)
 		rtcp_ens_recall(&f->rtcp_bbr3.ens, f->client, &f->p.rtcp, f->table, now_us,
 				&f->rtcp_bbr3.params.rtcp);
 		break;
+	default: break;
 	}
 }
 

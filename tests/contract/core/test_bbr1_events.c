@@ -140,21 +140,6 @@ TEST(another_algorithm_may_cap_its_pacing)
 	CHECK_EQ(f.d.pacing_bytes_per_s, f.bbr.pacing_bytes_per_s);
 }
 
-TEST(the_largest_numbers_stay_in_their_bounds)
-{
-	u32 i;
-
-	open_bbr1(0xffffffffu, 0);
-	for (i = 0; i < 50; i++) {
-		memset(&f.ack, 0xff, sizeof(f.ack));
-		f.ack.now_us = (u64)i * SECOND;
-		f.ack.lost_pkts = i % 2 ? 0xffffffffu : 0;
-		flow_on_ack(&f, &f.ack);
-		CHECK(f.d.cwnd_pkts >= 1 && f.d.cwnd_pkts <= CCA_MAX_PKTS);
-		CHECK(f.d.pacing_bytes_per_s <= CCA_MAX_RATE_BYTES_PER_S);
-	}
-}
-
 /* Whole flows through a buffer that is too short: losses do not slow it down, but are repaired. */
 TEST(a_short_buffer_does_not_keep_it_from_the_link)
 {

@@ -236,15 +236,3 @@ TEST(round_trips_of_an_epochs_first_second_are_left_out)
 	take_ack(&f, MS, 1, 0xffffffffu);
 	CHECK_EQ(f.cubic.min_rtt_us, 45 * MS);
 }
-
-TEST(the_largest_window_stays)
-{
-	open_cubic(CCA_MAX_PKTS, 100);
-	take_ack(&f, MS, 0xffffffffu, 50 * MS);
-	take_ack(&f, MS, 0xffffffffu, 50 * MS);
-	CHECK_EQ(f.w.cwnd_pkts, CCA_MAX_PKTS);
-	open_cubic(0, 0);
-	take_ack(&f, MS, 1, 50 * MS);
-	CHECK(f.w.cwnd_pkts >= 1);
-	take_ack(&f, MS, 0, 50 * MS);
-}

@@ -450,63 +450,6 @@ TEST(a_clock_that_steps_back_does_no_harm)
 	CHECK(f.d.pacing_bytes_per_s <= 2 * CRUISE_BYTES_PER_S);
 }
 
-/* Where time and counts start does not matter, wraps included. */
-TEST(decisions_do_not_depend_on_where_counters_start)
-{
-	static const struct { u64 now_us; u32 delivered_pkts; } cases[] = {
-		{ 0, 0 }, { (1ull << 32) - 20 * MS, TOP - 20 }, { 1ull << 63, 1u << 31 }, { 77, TOP },
-	};
-	struct flow base;
-	u32 i, k;
-
-	for (k = 0; k < 4; k++) {
-		row = (int)k + 1;
-		open_gr(&base, SECOND, 0, 100000);
-		open_gr(&f, cases[k].now_us, cases[k].delivered_pkts, 100000);
-		for (i = 0; i < 3000; i++) {
-			u32 rtt_us = 100000 + i * 7919 % 60000;
-
-			base.ack.lost_pkts = f.ack.lost_pkts = i % 500 == 400;
-			take_ack(&base, MS / 2 + i % 7, 1, rtt_us);
-			take_ack(&f, MS / 2 + i % 7, 1, rtt_us);
-			if (i % 1000 == 999) {
-				take_event(&base, CCA_TIMEOUT, SECOND, 0);
-				take_event(&f, CCA_TIMEOUT, SECOND, 0);
-			}
-			CHECK(base.d.cwnd_pkts == f.d.cwnd_pkts);
-			CHECK(base.d.pacing_bytes_per_s == f.d.pacing_bytes_per_s);
-		}
-	}
-}
-
-TEST(impossible_values_are_clamped)
-{
-	static const struct { u32 mss_bytes, rtt_us, pkts, inflight_pkts; } cases[] = {
-		{ 0, 100000, 1, 10 },
-		{ TOP, 100000, 1, 10 },
-		{ MSS, TOP, 1, 10 },
-		{ MSS, 1, TOP, TOP },
-		{ TOP, 1, TOP, TOP },
-		{ 0, TOP, TOP, 0 },
-		{ 0, TOP, 0, 0 },		/* less than a byte a second is not: unpaced */
-	};
-
-	FOR_ROWS(cases) {
-		u32 i;
-
-		open_gr(&f, SECOND, 0, 0);
-		f.ack.mss_bytes = c->mss_bytes;
-		f.ack.inflight_pkts = c->inflight_pkts;
-		for (i = 0; i < 300; i++) {
-			f.ack.lost_pkts = i % 100 == 99 ? TOP : 0;
-			take_ack(&f, 3 * MS, c->pkts, c->rtt_us);
-			CHECK(f.d.cwnd_pkts >= 2 && f.d.cwnd_pkts <= 1u << 24);
-			CHECK(f.d.pacing_bytes_per_s > 0);
-			CHECK(f.d.pacing_bytes_per_s <= 1ull << 37);
-		}
-	}
-}
-
 /* Each parameter at each end of its range, on a link of 10 Mbit/s: the flow goes on. */
 TEST(parameters_at_the_ends_of_their_ranges_keep_a_flow_going)
 {

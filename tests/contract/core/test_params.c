@@ -38,14 +38,11 @@ TEST(a_word_is_a_name_only_whole)
 
 TEST(every_range_holds_its_default)
 {
-	u32 i;
-
-	for (i = 0; i < CCA_COUNT_OF(cca_params); i++) {
-		row = (int)i + 1;
-		CHECK(cca_params[i].min <= cca_params[i].initial);
-		CHECK(cca_params[i].initial <= cca_params[i].max);
-		CHECK(cca_params[i].name[0] && cca_params[i].unit[0]);
-		CHECK(cca_name_of(cca_params[i].id) != NULL);
+	FOR_ROWS(cca_params) {
+		CHECK(c->min <= c->initial);
+		CHECK(c->initial <= c->max);
+		CHECK(c->name[0] && c->unit[0]);
+		CHECK(cca_name_of(c->id) != NULL);
 	}
 }
 

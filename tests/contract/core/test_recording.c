@@ -6,8 +6,6 @@
 
 #include "check.h"
 
-#define MSS 1448u
-
 TEST(the_layout_is_fixed)
 {
 	CHECK_EQ(sizeof(struct rec_header), 32);
@@ -134,126 +132,6 @@ TEST(a_table_comes_back)
 	CHECK(!memcmp(values, values_back, sizeof(values)));
 	back.values = values;
 	CHECK(!memcmp(&t, &back, sizeof(t)));
-}
-
-static void put_record(char *bytes, struct rec_record *r)
-{
-	struct rec_header *h = (struct rec_header *)(void *)bytes;
-
-	rec_finish(r);
-	memcpy(bytes + sizeof(*h) + h->records++ * sizeof(*r), r, sizeof(*r));
-}
-
-static void open_bytes(char *bytes, u32 id)
-{
-	struct rec_header h = { REC_MAGIC, REC_VERSION, sizeof(h), sizeof(struct rec_record), id, 0, 0 };
-
-	memcpy(bytes, &h, sizeof(h));
-}
-
-static size_t bytes_len(const char *bytes)
-{
-	return sizeof(struct rec_header) +
-	       ((const struct rec_header *)(const void *)bytes)->records * sizeof(struct rec_record);
-}
-
-/* A waited ACK names no table, a turned one does. */
-TEST(an_ack_names_what_was_read_at_its_turn)
-{
-	struct cca_start start = { 1000000, 50000, 10, 0, MSS };
-	struct cca_ack ack = { 1001000, 50000, 1, 0, 9, 1, 0, 0, 10, MSS, 0, 0, 0, 1 };
-	struct cca_decision d;
-	struct gr_params p;
-	struct rec_record r;
-	struct gr_flow f;
-
-	cca_params_init(&p, CCA_ID_gr);
-	gr_flow_init(&f, &p, &start, 0, 1, &d);
-	gr_flow_on_ack(&f, &p, NULL, &ack, &d);
-	rec_init(&r, REC_ACK, 1, ack.now_us);
-	ens_flow_put_ack(&r, &f.ens, &ack, 7, 8);
-	gr_put_outcome(&r, &f, &d);
-	CHECK_EQ(r.epoch_end, ENS_WAITED);
-	CHECK_EQ(r.table, 0);
-	CHECK_EQ(r.params, 0);
-	ack.lost_pkts = 1;			/* ends slow start, and with it epoch 0 */
-	ack.now_us += 1000;
-	gr_flow_on_ack(&f, &p, NULL, &ack, &d);
-	rec_init(&r, REC_ACK, 1, ack.now_us);
-	ens_flow_put_ack(&r, &f.ens, &ack, 7, 8);
-	gr_put_outcome(&r, &f, &d);
-	CHECK_EQ(r.epoch_end, ENS_KEPT);
-	CHECK_EQ(r.mode, GR_CRUISE);
-	CHECK_EQ(r.table, 7);
-	CHECK_EQ(r.params, 8);
-	CHECK_EQ(r.word[REC_CWND_OUT], d.cwnd_pkts);
-	CHECK_EQ((u64)r.word[REC_PACING_HIGH] << 32 | r.word[REC_PACING_LOW], d.pacing_bytes_per_s);
-}
-
-/* Both windows, what the flow stands on, and the ACK less what window mode is not told. */
-TEST(an_ack_of_roccet_comes_back_with_the_windows_beside_it)
-{
-	struct cca_start start = { 1000000, 50000, 10, 0, MSS };
-	struct cca_ack ack = { 1001000, 50000, 1, 0, 9, 1, 0, 0, 10, MSS, 0, 0, 0, 1 }, back;
-	struct cca_window before = { 100, 50, 7 }, after, w;
-	struct roccet_params p;
-	struct roccet_flow f;
-	struct rec_record r;
-
-	cca_params_init(&p, CCA_ID_roccet);
-	roccet_flow_init(&f, &p, &start, 0, 1);
-	after = before;
-	roccet_flow_on_ack(&f, &p, NULL, &ack, &after);
-	rec_init(&r, REC_WINDOW_ACK, 1, ack.now_us);
-	ens_flow_put_ack(&r, &f.ens, &ack, 7, 8);
-	roccet_put_windows(&r, &before, &after);
-	roccet_put_outcome(&r, &f);
-	CHECK_EQ(r.mode, f.roccet.phase);
-	CHECK_EQ(r.word[REC_RESULT], f.roccet.srrtt_q16);
-	CHECK_EQ(r.word[REC_SET_OUT], rec_set_sum(&p, CCA_ID_roccet));
-	CHECK_EQ(r.word[REC_CWND_OUT], after.cwnd_pkts);
-	roccet_get_ack(&r, &back, &w);
-	CHECK(!memcmp(&w, &before, sizeof(w)));
-	CHECK_EQ(back.now_us, ack.now_us);
-	CHECK_EQ(back.rtt_us, ack.rtt_us);
-	CHECK_EQ(back.acked_pkts, ack.acked_pkts);
-	CHECK_EQ(back.tx_inflight_pkts, 0);
-	CHECK_EQ(back.lost_since_pkts, 0);
-}
-
-TEST(a_recording_of_reno_replays_and_a_changed_decision_shows)
-{
-	static char bytes[sizeof(struct rec_header) + 4 * sizeof(struct rec_record)];
-	struct cca_start start = { 1, 2, 10, 0, MSS };
-	struct cca_window w = { 100, 50, 99 };
-	struct reno_state s;
-	struct rec_record r;
-	struct replay replay;
-
-	open_bytes(bytes, CCA_ID_reno);
-	rec_init(&r, REC_START, 1, 1);
-	rec_put_start(&r, &start, 0, 0, 0);
-	put_record(bytes, &r);
-	reno_init(&s);
-	rec_init(&r, REC_GROW, 1, 2);
-	rec_put_window(&r, &w);
-	reno_grow(&s, &w, r.word[REC_ACKED] = 1);
-	rec_put_window_after(&r, &w);
-	CHECK_EQ(r.word[REC_CWND_OUT], 101);
-	put_record(bytes, &r);
-	CHECK_EQ(replay_run(&replay, bytes, bytes_len(bytes)), 0);
-	CHECK_EQ(replay.replayed, 2);
-	CHECK_EQ(replay.differing, 0);
-	replay_close(&replay);
-	rec_init(&r, REC_UNDO, 1, 3);
-	rec_put_window(&r, &w);
-	rec_put_window_after(&r, &w);
-	r.word[REC_RESULT] = 100;		/* a host that returned something else */
-	put_record(bytes, &r);
-	CHECK_EQ(replay_run(&replay, bytes, bytes_len(bytes)), 0);
-	CHECK_EQ(replay.differing, 1);
-	CHECK_EQ(replay.first_differing, 2);
-	replay_close(&replay);
 }
 
 /* R-TCP: in parts, in whatever order; every bit of it is in the sum that each record has. */

@@ -158,19 +158,17 @@ static void count_round(u32 cwnd_pkts, u32 pkts_per_ack, u32 rtt_us)
 TEST(windows_are_summed_once_a_round_trip_however_acks_are_stretched)
 {
 	static const u32 pkts_per_ack[] = { 1, 2, 8, 40 };
-	u32 i;
 
-	for (i = 0; i < CCA_COUNT_OF(pkts_per_ack); i++) {
-		row = (int)i + 1;
+	FOR_ROWS(pkts_per_ack) {
 		open_roccet(40, NO_SSTHRESH);
 		f.roccet_alone.min_rtt_us = 50 * MS;
 		roccet_start_interval(&f.roccet_alone, f.ack.now_us, &f.w);
 		/* Slow start without a queue: what is ACKed is what each round trip began with. */
-		count_round(40, pkts_per_ack[i], 50 * MS);
+		count_round(40, *c, 50 * MS);
 		CHECK_EQ(f.roccet_alone.windows_q8, 40 << 8);
 		CHECK_EQ(f.roccet_alone.acked_q8, 40 << 8);
-		count_round(80, pkts_per_ack[i], 50 * MS);
-		count_round(160, pkts_per_ack[i], 50 * MS);
+		count_round(80, *c, 50 * MS);
+		count_round(160, *c, 50 * MS);
 		CHECK_EQ(f.roccet_alone.windows_q8, 280 << 8);
 		CHECK_EQ(f.roccet_alone.acked_q8, 280 << 8);
 	}

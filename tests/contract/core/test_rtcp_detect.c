@@ -323,12 +323,10 @@ TEST(test_a_new_mss_does_not_matter)
 TEST(test_acks_for_bursts_do_not_matter)
 {
 	static const u32 step_us[] = { 500, 10 * MS, 36 * MS, 200 * MS };
-	u32 i;
 
-	for (i = 0; i < 4; i++) {
-		row = (int)i + 1;
+	FOR_ROWS(step_us) {
 		open_limited(&l, 707600, 249780);
-		l.step_us = step_us[i];
+		l.step_us = *c;
 		run_limited(&l, 10 * SECOND);
 		check_operator_1();
 	}
