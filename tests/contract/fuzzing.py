@@ -45,7 +45,7 @@ TEXT = Target(
 )  # fmt: skip
 FLOW = Target(
     name="flow",
-    sources=("flow_target.c", "flow_mutator.c", "made_text.c"),
+    sources=("flow_target.c", "made_text.c"),
     largest_input_bytes=1024,
     must_reach=(
         "acks", "slow_starts_left", "drains", "holds", "timeouts", "undone", "silences", "looked_up", "raised",

@@ -79,6 +79,16 @@ TEST(too_much_loss_in_a_probe_sets_inflight_long)
 	}
 }
 
+/* Samples of the last probe may still come in: they set the bound, and the state stays. */
+TEST(too_much_loss_after_a_probe_sets_inflight_long_alone)
+{
+	open_in(BBR3_DOWN);
+	f.bbr3.probing_sample = true;
+	take_loss(150, 4);
+	CHECK_EQ(f.bbr3.mode, BBR3_DOWN);
+	CHECK_EQ(f.bbr3.long_pkts, 149);
+}
+
 /* A.5: the pipe is full again. */
 TEST(a_plateau_ends_the_probe)
 {

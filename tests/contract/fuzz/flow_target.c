@@ -210,7 +210,7 @@ static void count_ack(const struct run *r, const struct before *b)
 	static const enum reached ends[] = { INPUTS, LOOKED_UP, RAISED, KEPT };
 	const struct flow *f = r->flow[0][GR], *other = r->flow[0][ROCCET];
 	const struct rtcp_client *c = &r->client[0];
-	u8 phase = r->flow[0][RTCP_BBR]->rtcp_bbr.state.flow.phase;
+	u32 i;
 
 	counters[ACKS].count++;
 	counters[SLOW_STARTS_LEFT].count += b->mode == GR_SLOW_START && f->gr.gr.mode == GR_CRUISE;
@@ -225,10 +225,14 @@ static void count_ack(const struct run *r, const struct before *b)
 				       !other->roccet.ens.held_back;
 	counters[ESTIMATING].count += c->fit.count != 0;
 	counters[CLEARED].count += c->kind == RTCP_CLEARED;
-	counters[PROBING].count += phase == RTCP_PROBING;
-	counters[REFILLING].count += phase == RTCP_REFILLING;
-	counters[LIFTED].count += phase == RTCP_LIFTED;
-	counters[VERIFYING].count += phase == RTCP_VERIFYING;
+	for (i = RTCP_CUBIC; i <= RTCP_BBR3; i++) {
+		u8 phase = flow_rtcp(r->flow[0][i])->phase;
+
+		counters[PROBING].count += phase == RTCP_PROBING;
+		counters[REFILLING].count += phase == RTCP_REFILLING;
+		counters[LIFTED].count += phase == RTCP_LIFTED;
+		counters[VERIFYING].count += phase == RTCP_VERIFYING;
+	}
 }
 
 static void send_ack(struct run *r)
