@@ -83,8 +83,8 @@ def with_the_modules_installed(job: dict[str, Any], seen: dict[str, Any]) -> Non
     seen["enabled"] = settings(job)
     seen["choice of nobody, enabled"] = choice_of_nobody(job)
     seen["enable again"] = command(job, "enable", job["cca"])
-    with inside.chain(), inside.receiver(), inside.sending("--seconds", "60"):
-        inside.wait_for(tree.flows, timeout_s=10, what="a flow by default")
+    with inside.chain(), inside.receiver(), inside.sending("--seconds", "60") as sender:
+        inside.wait_for(tree.flows, timeout_s=10, what="a flow by default", of=sender)
         seen["disable with a flow"] = command(job, "disable", "--json")
         seen["disabled with a flow"] = settings(job)
         seen["choice of nobody, disabled"] = choice_of_nobody(job)

@@ -104,9 +104,13 @@ def followers(job: dict[str, Any]) -> dict[str, Any]:
     try:
         inside.run(*inside.within("box", "ip", "link", "set", "lo", "up"))
         path = inside.chain(rate=RATE, queue_bytes=QUEUE_BYTES, delay_ms=DELAY_MS, namespace="box")
-        with path, inside.receiver(), inside.sending("--cca", job["cca"], "--seconds", "60", namespace="box"):
+        words = ("--cca", job["cca"], "--seconds", "60")
+        with path, inside.receiver(), inside.sending(*words, namespace="box") as sender:
             inside.wait_for(
-                lambda: any(int(row["epochs"]) for row in tree.rows()), timeout_s=60, what="an epoch on a row"
+                lambda: any(int(row["epochs"]) for row in tree.rows()),
+                timeout_s=60,
+                what="an epoch on a row",
+                of=sender,
             )
             rows = tree.rows() + tree.rows(kind="delay")
             here = str(tree.here())
