@@ -40,8 +40,8 @@ BUILDING = threading.Lock()
 OWN_CLOCK_PATIENCE = 20
 
 # QEMU before 8.1 lets a processor run into a breakpoint by which another one is patching the kernel's code, and which
-# is gone when the kernel looks. A kernel of two processors dies so, one boot in some hundreds: before any program began,
-# or in the jump label of the receive path, which is patched when a program makes its first path.
+# is gone when the kernel looks. A kernel of two processors dies so, one boot in some hundreds: before any program has
+# begun, or in the jump label of the receive path, which is patched when a program makes its first path.
 INT3 = re.compile(r"Oops: int3\b")
 INT3_IN_THE_RECEIVE_PATH = re.compile(r"Oops: int3\b(?:.*\n){1,20}?.*RIP: 0010:__netif_receive_skb_core\b")
 MOST_BOOTS = 3
@@ -101,7 +101,7 @@ def run_programs(
 
 
 def run_booted(line: str, command: list[str], *, timeout_s: float, folder: Path, own_clock: bool) -> GuestResult:
-    """As run_in_guest; a guest that dies of the emulator is booted anew, once if its command had begun, with a warning."""
+    """As run_in_guest; a guest that dies of the emulator is booted anew with a warning, once if its command had begun."""
     boots = 0
     while True:
         boots += 1
