@@ -101,7 +101,7 @@ def run_programs(
 
 
 def run_booted(line: str, command: list[str], *, timeout_s: float, folder: Path, own_clock: bool) -> GuestResult:
-    """As run_in_guest; a guest that dies of the emulator is booted anew with a warning, once if its command had begun."""
+    """As run_in_guest; a guest that dies of the emulator is booted anew, with a warning, once if its command began."""
     boots = 0
     while True:
         boots += 1
