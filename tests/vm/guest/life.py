@@ -187,13 +187,9 @@ def smaller_mtu(job: dict[str, Any]) -> dict[str, Any]:
                 what="the flow going on",
                 of=sender,
             )
-        tree.must("recording", "stop\n")
+        found = records(tree.take_recording(f"smaller-mtu-{tree.CCA}.recording"))
         # Without its path the socket would outlive this by minutes.
         inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
-    data = (tree.here() / "recording").read_bytes()
-    (inside.SHARE / f"smaller-mtu-{tree.CCA}.recording").write_bytes(data)
-    found = records(data)
-    tree.must("recording", "clear\n")
     sizes = [record[12 + _MSS_WORD] for record in found if record[0] in _WITH_MSS]
     return {
         "timeouts": sum(record[0] == _EVENT and record[1] == _TIMEOUT for record in found),

@@ -134,9 +134,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         found["ss"] = shown(job)
         found["clients"] = clients()
         found["addresses"] = addresses(cca)
-        tree.must("recording", "stop\n")
-        (inside.SHARE / f"limited-{cca}.recording").write_bytes((tree.here() / "recording").read_bytes())
-        tree.must("recording", "clear\n")
+        tree.take_recording(f"limited-{cca}.recording")
         found["rows"] = tree.rows()
         tree.must("ensemble", "clear\n")
     return found

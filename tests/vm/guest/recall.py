@@ -89,11 +89,8 @@ def recorded(job: dict[str, Any]) -> dict[str, Any]:
         tree.must("recording", "start 60000\n")
         with record.connect(job["cca"]) as connection:
             seen = {"running": running(job, connection), "silent": silent(connection)}
-        tree.must("recording", "stop\n")
+        tree.take_recording(f"recall-{job['cca']}.recording")
         inside.wait_for(lambda: not tree.flows(), timeout_s=20, what="the flow's end")
-    data = (tree.here() / "recording").read_bytes()
-    (inside.SHARE / f"recall-{job['cca']}.recording").write_bytes(data)
-    tree.must("recording", "clear\n")
     return seen
 
 
