@@ -33,6 +33,8 @@ PYTHON = (sys.executable, "-I", "-S")
 
 FAR = "10.9.2.2"
 MAHIMAHI = Path("/tmp/mahimahi")  # noqa: S108 - of the guest
+# How many times as long programs wait as they say: on a busy machine.
+PATIENCE = 1
 
 
 def require_guest() -> None:
@@ -53,10 +55,26 @@ def run(*arguments: str | Path, check: bool = True, quiet: bool = True) -> str:
     return done.stdout
 
 
-def wait_for(holds: Callable[[], object], *, timeout_s: float, what: str, pause_s: float = 0.02) -> None:
-    """Wait until `holds` returns true. Raises TimeoutError, which names `what`, after timeout_s."""
-    end_s = time.monotonic() + timeout_s
+def wait_for(
+    holds: Callable[[], object],
+    *,
+    timeout_s: float,
+    what: str,
+    pause_s: float = 0.02,
+    of: subprocess.Popen[str] | None = None,
+) -> None:
+    """Wait until `holds` returns true.
+
+    of: the process that it depends on.
+
+    Raises:
+        TimeoutError: timeout_s, times PATIENCE, are over; names `what`.
+        RuntimeError: the process has ended.
+    """
+    end_s = time.monotonic() + PATIENCE * timeout_s
     while not holds():
+        if of is not None and of.poll() is not None and not holds():
+            raise RuntimeError(f"expected {what}, but its process ended with status {of.returncode}")
         if time.monotonic() >= end_s:
             raise TimeoutError(f"expected {what} within {timeout_s:g} s, it did not happen")
         time.sleep(pause_s)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a recording (kmod/core/recording.h) tells of beside events: flows, tables, parameters. */
+/* What a recording (kmod/core/recording.h) holds beside events: flows, tables, parameters, clients. */
 #ifndef TESTS_REPLAY_STATE_H
 #define TESTS_REPLAY_STATE_H
 
@@ -7,32 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../flow.h"
 #include "gr_recording.h"
-#include "reno.h"
 #include "roccet_recording.h"
 #include "rtcp_recording.h"
 
 #define REPLAY_MAX_FLOWS 65536u
-#define REPLAY_MAX_TOLD 4096u		/* tables, parameters, clients */
+#define REPLAY_MAX_OTHERS 4096u		/* tables, parameter sets, clients */
 
 struct replay_flow {
 	u32 number;
-	struct gr_flow gr;
-	struct roccet_flow roccet;
-	struct reno_state reno;
-	struct rtcp_cubic_flow rtcp_cubic;
-	struct rtcp_bbr1_flow rtcp_bbr;
-	struct rtcp_bbr3_flow rtcp_bbr3;
-	struct cca_decision decision;	/* R-TCP over BBR: in force */
-	struct rtcp_client own;		/* R-TCP: where the client's number is 0 */
-	u32 client;
+	struct flow f;
+	u32 client;			/* R-TCP: the client's number; 0: `own` */
+	struct rtcp_client own;
 	bool timed_out;			/* since its last ACK */
-	u32 defaults[CCA_MAX_PARAMS];	/* parameters of its algorithm */
 };
 
 struct replay_client {
 	u32 number;
-	u32 parts;			/* told of, a bit each */
+	u32 parts;			/* that the recording has had, a bit each */
 	struct rtcp_client client;
 };
 
@@ -53,8 +46,8 @@ struct replay {
 	u32 replayed, differing, first_differing, kinds[RTCP_REC_KINDS];
 	u32 events[CCA_ECN + 1], turns[ENS_KEPT + 1], slow_start, lowered;
 	u32 limited, probing, shared, moved;	/* R-TCP */
-	u32 told_lost, told_twice;	/* window mode: by ACKs, and by ACKs right behind a timeout */
-	char problem[160];		/* why it is refused; empty: it is not */
+	u32 told_lost, told_twice;	/* window mode: by ACKs, and by ACKs right after a timeout */
+	char problem[160];		/* why the recording is refused; empty: it is not */
 };
 
 static inline int replay_refuse(struct replay *r, u32 index, const char *why)
@@ -63,57 +56,24 @@ static inline int replay_refuse(struct replay *r, u32 index, const char *why)
 	return -1;
 }
 
-static inline struct replay_flow *replay_find_flow(struct replay *r, u32 number)
-{
-	u32 i;
+/* The place of the newest entry of `array` whose field has this value; n: none. */
+#define REPLAY_FIND(i, array, n, field, value) \
+	for ((i) = (n); (i) > 0 && (array)[(i) - 1].field != (value); (i)--) \
+		; \
+	(i) = (i) ? (i) - 1 : (n)
 
-	/* The newest are asked for most. */
-	for (i = r->n_flows; i > 0; i--)
-		if (r->flows[i - 1].number == number)
-			return &r->flows[i - 1];
-	return NULL;
-}
-
-static inline struct ens_table *replay_find_table(struct replay *r, u64 generation)
-{
-	u32 i;
-
-	for (i = 0; i < r->n_tables; i++)
-		if (r->tables[i].generation == generation)
-			return &r->tables[i];
-	return NULL;
-}
-
-static inline struct replay_client *replay_find_client(struct replay *r, u32 number)
-{
-	u32 i;
-
-	for (i = 0; i < r->n_clients; i++)
-		if (r->clients[i].number == number)
-			return &r->clients[i];
-	return NULL;
-}
-
-static inline struct replay_params *replay_find_params(struct replay *r, u32 version)
-{
-	u32 i;
-
-	for (i = 0; i < r->n_params; i++)
-		if (r->params[i].version == version)
-			return &r->params[i];
-	return NULL;
-}
+/* --- parameters, tables, clients ------------------------------------------------ */
 
 static inline int replay_params(struct replay *r, u32 index, const struct rec_record *rec)
 {
-	struct replay_params *p = replay_find_params(r, rec->params);
+	u32 i;
 
-	if (!p && r->n_params == REPLAY_MAX_TOLD)
+	REPLAY_FIND(i, r->params, r->n_params, version, rec->params);
+	if (i == REPLAY_MAX_OTHERS)
 		return replay_refuse(r, index, "expected fewer parameter sets");
-	if (!p)
-		p = &r->params[r->n_params++];
-	p->version = rec->params;
-	rec_get_params(rec, p->value, r->header.id);
+	r->n_params += i == r->n_params;
+	r->params[i].version = rec->params;
+	rec_get_params(rec, r->params[i].value, r->header.id);
 	return 0;
 }
 
@@ -135,47 +95,78 @@ static inline bool replay_is_sound(const struct ens_table *t, u32 id)
 
 static inline int replay_table(struct replay *r, u32 index, const struct rec_record *rec)
 {
-	struct ens_table *t = replay_find_table(r, rec->table);
+	struct ens_table *t;
+	u32 i;
 
-	if (!t && (rec->flow || r->n_tables == REPLAY_MAX_TOLD))
+	REPLAY_FIND(i, r->tables, r->n_tables, generation, rec->table);
+	if (i == r->n_tables && (rec->flow || i == REPLAY_MAX_OTHERS))
 		return replay_refuse(r, index, "expected the first part of a table, and not too many");
-	if (!t) {
-		t = &r->tables[r->n_tables++];
-		memset(t, 0, sizeof(*t));
-	}
+	r->n_tables += i == r->n_tables;
+	t = &r->tables[i];
 	if (rec->kind == REC_TABLE) {
 		rec_get_table(rec, t);
 		return 0;
 	}
 	if (!replay_is_sound(t, r->header.id) || rec->flow < REC_TABLE_RECORDS)
-		return replay_refuse(r, index, "expected a table's values behind a whole table");
+		return replay_refuse(r, index, "expected a table's values after a whole table");
 	if (!t->values)
 		t->values = (u32 *)calloc(1, ens_values_bytes(t));
 	rec_get_values(rec, t->values, ens_rows(t) * t->n_columns);
 	return 0;
 }
 
-/* What the host had in force at a flow's start, or at the turn that a record tells of. */
-static inline int replay_take_params(struct replay *r, u32 index, const struct rec_record *rec,
-				     struct replay_flow *f)
+/* A part of a client's state: where it comes up first, and after events of flows without a recording. */
+static inline int replay_client(struct replay *r, u32 index, const struct rec_record *rec)
 {
-	struct replay_params *p = replay_find_params(r, rec->params);
+	u32 number = rec->word[RTCP_REC_NUMBER], i;
 
-	if (!p)
-		return replay_refuse(r, index, "expected its parameters before it");
-	memcpy(f->defaults, p->value, sizeof(f->defaults));
+	REPLAY_FIND(i, r->clients, r->n_clients, number, number);
+	if (!number || rec->flow >= RTCP_REC_PARTS || i == REPLAY_MAX_OTHERS)
+		return replay_refuse(r, index, "expected a part of a client, and not too many");
+	r->n_clients += i == r->n_clients;
+	r->clients[i].number = number;
+	rtcp_get_client(rec, &r->clients[i].client);
+	r->clients[i].parts |= 1u << rec->flow;
 	return 0;
 }
 
-static inline int replay_take_turn(struct replay *r, u32 index, const struct rec_record *rec,
-				   struct replay_flow *f, const struct ens_table **t)
+/* The flow's client; NULL where the recording has not had all of it. */
+static inline struct rtcp_client *replay_client_of(struct replay *r, struct replay_flow *f)
 {
-	*t = NULL;
+	u32 i;
+
+	if (!f->client)
+		return &f->own;
+	REPLAY_FIND(i, r->clients, r->n_clients, number, f->client);
+	return i < r->n_clients && r->clients[i].parts == (1u << RTCP_REC_PARTS) - 1 ?
+		&r->clients[i].client : NULL;
+}
+
+/* What the host had in force at a flow's start, or at the end of an epoch. */
+static inline int replay_take_params(struct replay *r, u32 index, const struct rec_record *rec,
+				     struct flow *f)
+{
+	u32 i;
+
+	REPLAY_FIND(i, r->params, r->n_params, version, rec->params);
+	if (i == r->n_params)
+		return replay_refuse(r, index, "expected its parameters before it");
+	memcpy(f->p.word, r->params[i].value, sizeof(f->p.word));
+	return 0;
+}
+
+static inline int replay_take_table(struct replay *r, u32 index, const struct rec_record *rec,
+				    struct flow *f)
+{
+	u32 i;
+
+	f->table = NULL;
 	if (rec->epoch_end == ENS_WAITED)
 		return 0;
-	*t = rec->table ? replay_find_table(r, rec->table) : NULL;
-	if (rec->table && (!*t || !(*t)->values))
-		return replay_refuse(r, index, "expected its table before a turn");
+	REPLAY_FIND(i, r->tables, r->n_tables, generation, rec->table);
+	if (rec->table && (i == r->n_tables || !r->tables[i].values))
+		return replay_refuse(r, index, "expected its table before the end of an epoch");
+	f->table = rec->table ? &r->tables[i] : NULL;
 	return replay_take_params(r, index, rec, f);
 }
 

@@ -134,11 +134,7 @@ def record(name: str, folder: Path, job: dict[str, Any], *, table: bool, brief: 
         with_pauses(name, job)
     if table:
         tree.must("ensemble", "clear\n")
-    tree.must("recording", "stop\n", folder)
-    data = (folder / "recording").read_bytes()
-    (inside.SHARE / f"{folder.name}.recording").write_bytes(data)
-    tree.must("recording", "clear\n", folder)
-    return len(data)
+    return len(tree.take_recording(f"{folder.name}.recording", folder))
 
 
 def main(job: dict[str, Any]) -> dict[str, int]:
