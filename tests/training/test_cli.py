@@ -167,7 +167,7 @@ def test_what_can_be_refused_is_refused_before_any_run(
 ) -> None:
     del trained
     monkeypatch.setattr(
-        importlib.import_module("training.validation.recordings"), "judge", lambda *_, **__: pytest.fail("flows ran")
+        importlib.import_module("training.validation.recordings"), "validate", lambda *_, **__: pytest.fail("flows ran")
     )
     command = {"evaluate": evaluate}[words[0]]
     options = [str(folder / "gr.json"), "--traces", str(folder), *words[1:]]

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from training.errors import TrainingError
-from training.searches.pending import Pending
-from training.searches.search import Found, Proposal, Score
+from training.searches.base import BaseSearch
 from training.searches.space import Point, Space
 
 __all__ = ["PointsSearch", "grid_points", "sobol_points"]
@@ -45,46 +43,8 @@ def sobol_points(space: Space, *, count: int, seed: Sequence[int]) -> list[Point
     return list(dict.fromkeys(space.point(row) for row in positions.tolist()))
 
 
-class PointsSearch:
-    """All points of a list, in order; a `Search`."""
+class PointsSearch(BaseSearch):
+    """All points of a list, each once, in order."""
 
     def __init__(self, points: Sequence[Point]) -> None:
-        self._points = list(dict.fromkeys(points))
-        self._pending = Pending()
-
-    @property
-    def done(self) -> bool:
-        """All points have their score."""
-        return self._pending.scored >= len(self._points)
-
-    @property
-    def best(self) -> Found | None:
-        """The point with the best rank so far."""
-        return self._pending.best
-
-    @property
-    def budget(self) -> int:
-        """The number of points."""
-        return len(self._points)
-
-    def ask(self, count: int) -> list[Proposal]:
-        """The next `count` points."""
-        asked = self._pending.asked
-        return self._pending.hand_out(self._points[asked : asked + count])
-
-    def tell(self, number: int, score: Score) -> None:
-        """Keep the best."""
-        self._pending.take(number, score)
-
-    def hopeless(self, number: int, bound: Score) -> bool:
-        """It cannot become the best."""
-        del number
-        return self._pending.cannot_win(bound)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The number of scores received, and the best."""
-        return self._pending.snapshot()
-
-    def restore(self, data: dict[str, Any]) -> None:
-        """Continue from a snapshot."""
-        self._pending.restore(data)
+        super().__init__(tuple(dict.fromkeys(points)))

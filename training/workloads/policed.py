@@ -10,7 +10,7 @@
 R, RTT, B, access rate and times are drawn evenly on a logarithmic scale, R and RTT within the levels of a state. R
 belongs to the axis of limits, or of throughput where the algorithm has none. Each case is drawn by itself from the
 study's seed, its purpose, its state and its number. Further cases of a state therefore leave the others as they are,
-and no case that confirms or judges was drawn for training.
+and no case that confirms or validates was drawn for training.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["KINDS", "PURPOSES", "Kind", "Policed", "PolicedSettings"]
 
 Kind = Literal["limited", "lifted", "unlimited"]
 KINDS: tuple[Kind, ...] = ("limited", "lifted", "unlimited")
-PURPOSES: tuple[Purpose, ...] = ("training", "judging", "confirming")
+PURPOSES: tuple[Purpose, ...] = ("training", "validation", "confirming")
 MOST_TIMES = 4.0  # a file that takes so many times as long as R takes for it is not waited for
 
 

@@ -12,7 +12,7 @@ from emulation.standin import StandInTree
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.evaluation.evaluator import Evaluator
 from training.evaluation.runner import CaseRunner
-from training.progress import Silent
+from training.progress import Progress
 from training.searches import Found
 from training.study import Journal, Study, single_sets, study_of
 from training.study.tasks import confirmed
@@ -50,7 +50,7 @@ def test_training_again_gives_the_same_digest_on_threads_and_in_processes(
 def test_a_study_goes_on_from_its_journal_and_ends_the_same(tmp_path: Path, trained: Ensemble) -> None:
     done: list[str] = []
 
-    class Stops(Silent):
+    class Stops(Progress):
         def finished(self, name: str, found: object) -> None:  # noqa: ARG002
             done.append(name)
             if name.startswith("state"):
@@ -64,7 +64,7 @@ def test_a_study_goes_on_from_its_journal_and_ends_the_same(tmp_path: Path, trai
     kept = set(journal.parts())
     assert kept == set(done)
 
-    class Notes(Silent):
+    class Notes(Progress):
         def finished(self, name: str, found: object) -> None:  # noqa: ARG002
             assert name not in kept
 
@@ -129,7 +129,7 @@ def test_the_tree_takes_the_table_and_gives_it_back(trained: Ensemble, tmp_path:
 def test_a_flow_that_follows_the_table_looks_up_the_state_that_its_case_is_of(trained: Ensemble) -> None:
     text = table_text(trained, DEPLOYMENT)
     found = 0
-    for case in policed().with_limit((0, 1), limited=6, lifted=0, purpose="judging"):
+    for case in policed().with_limit((0, 1), limited=6, lifted=0, purpose="validation"):
         flow = simulate(Trial("rtcp_bbr", {}, text).on(case.scenario)).flows[0]
         assert flow.turns[0].state == 0  # no limit is known yet
         if flow.limits and flow.limits[-1].kind == "limited":
