@@ -16,15 +16,14 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessP
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol
 
 from training.errors import TrainingError
 from training.evaluation.tasks import Part, Task, TaskRecorder
 
-__all__ = ["EXECUTORS", "Executor", "ExecutorName", "Processes", "Threads", "longest_first", "open_executor"]
+__all__ = ["Executor", "ExecutorName", "Processes", "Threads", "longest_first", "open_executor"]
 
 ExecutorName = Literal["threads", "processes", "ray"]
-EXECUTORS: tuple[ExecutorName, ...] = get_args(ExecutorName)
 SNAPSHOT_S = 2.0
 
 

@@ -195,7 +195,7 @@ def test_a_search_that_repeats_its_evaluations_from_json_goes_the_same_way(choic
         assert resumed.evaluations == whole.evaluations
         assert (resumed.best, resumed.runs) == (whole.best, whole.runs)
     with pytest.raises(ValueError, match="other points"):
-        joint().repeat(whole.evaluations[1:5])
+        joint().repeat(whole.evaluations[::-1])
 
 
 def test_at_a_low_temperature_a_worse_step_is_left_and_a_better_one_taken() -> None:

@@ -170,22 +170,6 @@ def test_a_stage_can_be_confirmed_on_epochs_that_did_not_train() -> None:
     assert checked
 
 
-def test_finals_go_on_from_a_journal_and_end_the_same(tmp_path: Path) -> None:
-    wanted = study(stages=STAGES)
-    whole = Study(wanted, RECORDINGS, threads=2).run()
-
-    class Stops(Progress):
-        def finished(self, name: str, found: object) -> None:  # noqa: ARG002
-            if name.startswith("final-"):
-                raise KeyboardInterrupt
-
-    journal = Journal(tmp_path, key="cd" * 32)
-    with pytest.raises(KeyboardInterrupt):
-        Study(wanted, RECORDINGS, threads=1, progress=Stops()).run(journal)
-    assert any(name.startswith("final-") for name in journal.parts())
-    assert Study(wanted, RECORDINGS, threads=2).run(journal).digest == whole.digest
-
-
 def test_a_part_comes_back_from_json_exactly() -> None:
     evaluation = {"delay_class": 1, "point": [3], "score": {"violation": 0.1, "cost": 1e-17, "cases": 2}}
     part = Part.from_json({"found": [], "runs": 3, "evaluations": [evaluation]})

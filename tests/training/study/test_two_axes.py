@@ -71,13 +71,6 @@ def test_a_table_with_two_axes_comes_back_from_its_file(trained: Ensemble, tmp_p
     assert study_of(again) == STUDY
 
 
-@pytest.mark.parametrize(("executor", "count"), [("threads", 1), ("processes", 2)])
-def test_training_again_gives_the_same_digest_on_threads_and_in_processes(
-    trained: Ensemble, executor: str, count: int
-) -> None:
-    assert Study(STUDY, RECORDINGS, unseen=UNSEEN, threads=count, executor=executor).run().digest == trained.digest
-
-
 def test_rows_of_least_delay_deliver_their_share_of_what_the_rival_does(trained: Ensemble) -> None:
     for state in trained.provenance["states"]:
         share = {0: 0.95, 1: 1.0}.get(state["class"])
