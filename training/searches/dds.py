@@ -38,11 +38,11 @@ from pydantic import Field
 from training.errors import TrainingError
 from training.fields import StudyPart
 from training.searches.base import BaseSearch
-from training.searches.search import Score
+from training.searches.search import Score, Search
 from training.searches.space import Point, Space
 from training.searches.surrogate import Surrogate
 
-__all__ = ["AnnealingSettings", "DdsSearch", "DdsSettings", "latin_hypercube"]
+__all__ = ["DdsChoice", "DdsSearch", "LocalChoice", "latin_hypercube"]
 
 
 class AnnealingSettings(StudyPart):
@@ -65,13 +65,6 @@ class AnnealingSettings(StudyPart):
         4.0, gt=0, description="energy of missing the target by as much as the target itself"
     )
     widen: float = Field(1.0, ge=1, description="the box's widths, in those of the paper")
-
-
-class DdsSettings(AnnealingSettings):
-    """The choices of DDS, beside its seed."""
-
-    intervals: int = Field(24, ge=3, description="k0: intervals of every range, and so the number of initial samples")
-    placement: Literal["centre", "random"] = Field("random", description="where in its interval a sample lies")
 
 
 def latin_hypercube(*, intervals: int, dimensions: int, placement: str, seed: Sequence[int]) -> list[list[float]]:
@@ -232,3 +225,35 @@ class DdsSearch(BaseSearch):
             reflect(x + size * float(d) * (high - low) / 2, low, high)
             for x, d, (low, high) in zip(self._current, draw, self._box, strict=True)
         ]
+
+
+class DdsChoice(AnnealingSettings):
+    """DDS; the candidates are samples beside those of the hypercube."""
+
+    kind: Literal["dds"] = "dds"
+    intervals: int = Field(24, ge=3, description="k0: intervals of every range, and so the number of initial samples")
+    placement: Literal["centre", "random"] = Field("random", description="where in its interval a sample lies")
+
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """A search. samples, steps: the seeds of the initial samples and of the annealing."""
+        placed = latin_hypercube(intervals=self.intervals, dimensions=len(space.dimensions), placement=self.placement,
+                                 seed=samples)  # fmt: skip
+        return DdsSearch(space, settings=self, samples=[*placed, *map(space.positions, candidates)], seed=steps)
+
+
+class LocalChoice(AnnealingSettings):
+    """Simulated annealing around the best of the candidates."""
+
+    kind: Literal["local"]
+    steps: int = Field(6, ge=0, description="evaluations after those of the candidates")
+    reach: float = Field(0.1, gt=0, le=0.5, description="half width of the box, as a share of each range's logarithm")
+
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """A search. steps: the seed."""
+        del samples
+        return DdsSearch(space, settings=self, samples=list(map(space.positions, candidates)), seed=steps,
+                         reach=self.reach)  # fmt: skip

@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from training.errors import TrainingError
+from training.fields import StudyPart
 from training.searches.base import BaseSearch
+from training.searches.search import Search
 from training.searches.space import Point, Space
 
-__all__ = ["PointsSearch", "grid_points", "sobol_points"]
+__all__ = ["GridChoice", "PointsSearch", "SobolChoice", "grid_points", "sobol_points"]
 
 
 def grid_points(space: Space, *, count: int, counts: Mapping[str, int] | None = None) -> list[Point]:
@@ -48,3 +53,35 @@ class PointsSearch(BaseSearch):
 
     def __init__(self, points: Sequence[Point]) -> None:
         super().__init__(tuple(dict.fromkeys(points)))
+
+
+class GridChoice(StudyPart):
+    """Every combination of log-spaced values."""
+
+    kind: Literal["grid"]
+    count: int = Field(10, ge=2, description="values of each parameter, both ends of its range included")
+    counts: dict[str, Annotated[int, Field(ge=2)]] = Field({}, description="of these parameters instead")
+    aim: Literal[0] = 0
+
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """A search; it uses no random numbers."""
+        del samples, steps
+        its = {name: count for name, count in self.counts.items() if name in space.names}
+        return PointsSearch([*candidates, *grid_points(space, count=self.count, counts=its)])
+
+
+class SobolChoice(StudyPart):
+    """A scrambled Sobol sequence."""
+
+    kind: Literal["sobol"]
+    points: int = Field(64, ge=1, le=65536, description="evaluations beside those of the candidates")
+    aim: Literal[0] = 0
+
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """A search. samples: the seed."""
+        del steps
+        return PointsSearch([*candidates, *sobol_points(space, count=self.points, seed=samples)])

@@ -28,7 +28,7 @@ from emulation.scenario.files import first_fault
 from emulation.traces import Recording
 from kmod.ensemble import DelayClass, Deployment, Ensemble, table_text
 from training.errors import TrainingError
-from training.intervals import drawn_weights, interval_95
+from training.intervals import drawn_percentiles, drawn_weights, interval_95
 from training.study.ensemble import single_sets
 from training.study.settings import study_of
 from training.workloads.epochs import default_values, flat_text
@@ -279,13 +279,11 @@ def _levels_with_windows(w: Windows) -> list[tuple[int, NDArray[np.bool_]]]:
 def _bootstrapped(w: Windows, delay_class: DelayClass, seed: int) -> dict[str, Any]:
     """The figures of some windows, with bootstrap intervals over these windows."""
     weights = drawn_weights(len(w.capacity), seed=seed)
-    cumulated = np.cumsum(weights @ w.counts, axis=1)
-    wanted = cumulated[:, -1:] * (delay_class.percentile / 100) - 1e-9
-    bins = np.minimum((cumulated < wanted).sum(axis=1), len(w.edges_us) - 1)
+    delays_ms = drawn_percentiles(weights, w.counts, w.edges_us / 1000, share=delay_class.percentile / 100)
     utilization = (weights @ w.delivered) / np.maximum(weights @ w.capacity, 1.0)
     return {
         **_figures(w, delay_class),
-        "p95_queueing_delay_ms_interval": list(interval_95(w.edges_us[bins] / 1000)),
+        "p95_queueing_delay_ms_interval": list(interval_95(delays_ms)),
         "utilization_interval": list(interval_95(utilization)),
     }
 

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from kmod.ensemble import Ensemble
 from training.errors import TrainingError
 from training.evaluation.runner import CaseRunner
-from training.intervals import drawn_weights, interval_95, student_t95
+from training.intervals import drawn_percentiles, drawn_weights, interval_95, student_t95
 from training.objectives import DelayObjective, DelaySettings, Objective, Pool, Tally
 from training.searches import Point
 from training.study.ensemble import single_sets
@@ -78,15 +78,8 @@ class _Runs:
         return high < objective.goodput_share
 
     def drawn_delays_ms(self, weights: Floats, objective: DelayObjective) -> Floats:
-        """The class's percentile of the delay in each draw.
-
-        weights: how often each draw takes each epoch, float [draws, epochs].
-        """
-        reached = np.cumsum(weights @ self.delays, axis=1)
-        bins = (reached < objective.share * reached[:, -1:] - 1e-9).sum(axis=1)
-        edges_ms: Floats = objective.edges_us / 1000
-        found: Floats = edges_ms[np.minimum(bins, len(edges_ms) - 1)]
-        return found
+        """The class's percentile of the delay in each draw; weights: of its epochs, float [draws, epochs]."""
+        return drawn_percentiles(weights, self.delays, objective.edges_us / 1000, share=objective.share)
 
 
 def validate_states(
