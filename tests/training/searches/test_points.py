@@ -34,6 +34,16 @@ def test_all_points_of_a_list_are_evaluated_and_the_best_is_kept() -> None:
     assert grid.best.point[0] == 10_000
 
 
+def test_of_equal_scores_the_point_that_was_proposed_first_wins_whichever_comes_first() -> None:
+    points = grid_points(SPACE, count=2)
+    for order in (1, -1):
+        grid = PointsSearch(points)
+        for proposal in grid.ask(len(points))[::order]:
+            grid.tell(proposal.number, score(0.5))
+        assert grid.best is not None
+        assert grid.best.point == points[0]
+
+
 def test_a_sobol_sequence_fills_the_space_evenly_and_depends_on_its_seed() -> None:
     points = sobol_points(SPACE, count=64, seed=(1,))
     assert points == sobol_points(SPACE, count=64, seed=(1,)) != sobol_points(SPACE, count=64, seed=(2,))
