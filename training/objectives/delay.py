@@ -109,13 +109,13 @@ class DelaySettings(StudyPart):
         return self.classes[delay_class].ranges
 
     def objectives(self, cca: str, purpose: Purpose, *, margin_se: float | None = None) -> list[Objective]:
-        """One for each class. Judging requires the target itself, without a margin.
+        """One for each class. Validation requires the target itself, without a margin.
 
         margin_se: instead of the study's.
         """
         del cca
         margin = self.margin_se if margin_se is None else margin_se
-        trains = purpose != "judging"
+        trains = purpose != "validation"
         return [
             DelayObjective(
                 percentile=c.percentile,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Judges ensembles on data that they were not trained on."""
+"""Validates ensembles on data that they were not trained on."""

@@ -28,7 +28,7 @@ from kmod.ensemble import Ensemble
 from training.errors import TrainingError
 from training.validation.recordings import Path as LinkPath
 
-__all__ = ["against", "against_figure", "against_lines"]
+__all__ = ["against_figure", "against_lines", "run_against"]
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +60,7 @@ def _pieces(recordings: Sequence[Recording], count: int, length_s: int) -> list[
     return found
 
 
-def against(
+def run_against(
     ensemble: Ensemble,
     recordings: Sequence[Recording],
     names: Sequence[str],

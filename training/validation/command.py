@@ -13,13 +13,7 @@ import click
 from emulation.options import FiniteRange, words_of
 from emulation.traces import Part, Recording
 from kmod.terminal import echo
-from training.options import (
-    as_json_option,
-    plot_option,
-    skip_bad_option,
-    threads_option,
-    traces_option,
-)
+from training.options import as_json_option, plot_option, skip_bad_option, threads_option, traces_option
 
 __all__ = ["evaluate"]
 
@@ -44,19 +38,12 @@ def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
 @click.option(
     "--require", callback=_shares, help="Exit 1 unless every target holds with this utilisation, e.g. 0.85,0.95,0.98"
 )
-@click.option(
-    "--require-gain",
-    is_flag=True,
-    help="Exit 1 unless at every target more levels hold than with the best single set, at no less utilisation",
-)
+@click.option("--require-gain", is_flag=True,
+              help="Exit 1 unless at every target more levels hold than with the best single set, at no less "
+              "utilisation")  # fmt: skip
 @click.option("--against", metavar='"SCHEME1 SCHEME2..."', help="Compare with these schemes on this machine's kernel")
-@click.option(
-    "--pieces",
-    type=click.IntRange(1, 1000),
-    default=4,
-    show_default=True,
-    help="With --against: pieces of the recordings",
-)
+@click.option("--pieces", type=click.IntRange(1, 1000), default=4, show_default=True,
+              help="With --against: pieces of the recordings")  # fmt: skip
 @click.option(
     "--piece-s", type=click.IntRange(5, 3600), default=30, show_default=True, help="With --against: length of a piece"
 )
@@ -75,11 +62,17 @@ def evaluate(
     plot: Path | None,
     levels: bool,
     against: str | None,
-    pieces: int,
-    piece_s: int,
-    runs: int,
+    rtt_ms: float,
+    buffer_pkts: int,
+    loss: float,
+    threads: int | None,
+    as_json: bool,
+    paths: tuple[Path, ...],
+    part: Part,
+    datasets: tuple[str, ...],
+    skip_bad: bool,
     data_dir: Path | None,
-    **options: Any,
+    **choices: int,
 ) -> None:
     """Run flows over whole recordings with an ensemble of GR that adapts online.
 
@@ -92,31 +85,44 @@ def evaluate(
       ccatune evaluate gr.json --dataset pqsa-4g-validation --require 0.85,0.95,0.98 --json
       ccatune evaluate gr.json --against "cubic bbr tquic-copa" --pieces 8
     """
+    from emulation.run.plot import check_path, save
+    from kmod.ensemble import Ensemble
+    from training.progress import Terminal
     from training.reports.gain import gain_figure, gain_lines, level_lines
+    from training.validation.recordings import Path as LinkPath
+    from training.validation.recordings import require_targets, validate
 
     if plot is not None:
-        from emulation.run.plot import check_path, save
-
         check_path(plot)
+    if against is not None and (require is not None or require_gain or levels):
+        raise click.UsageError("--against: expected it without --require, --require-gain and --levels")
+    path = LinkPath(rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss)
+    ensemble = Ensemble.load(file)
     if against is not None:
-        if require is not None or require_gain or levels:
-            raise click.UsageError("--against: expected it without --require, --require-gain and --levels")
-        from training.validation.against import against_figure, against_lines
+        from training.validation.against import against_figure, against_lines, run_against
 
-        folder = data_dir or file.with_suffix(".against")
-        found = _against(file, words_of(against), folder, pieces=pieces, piece_s=piece_s, runs=runs, **options)
-        echo(json.dumps(found, indent=1) if options["as_json"] else "\n".join(against_lines(found)))
+        recordings = _chosen(paths, part=part, datasets=datasets, skip_bad=skip_bad)
+        found = run_against(ensemble, recordings, words_of(against), path=path, quiet=as_json,
+                            folder=data_dir or file.with_suffix(".against"), **choices)  # fmt: skip
+        echo(json.dumps(found, indent=1) if as_json else "\n".join(against_lines(found)))
         if plot is not None:
             save(against_figure(found), path=plot)
         return
 
-    figures = _judge(file, require=require, **options)
+    require_targets(ensemble)
+    if require is not None and len(require) != len(ensemble.classes):
+        raise click.UsageError(f"--require: expected {len(ensemble.classes)} shares, got {len(require)}")
+    with Terminal(quiet=as_json) as terminal:
+        terminal.phase("reading traces", total=1)
+        recordings = _chosen(paths, part=part, datasets=datasets, skip_bad=skip_bad)
+        runs = 2 * len(ensemble.classes) + 1
+        terminal.phase("running flows", total=runs * sum(r.duration_s for r in recordings))
+        figures = validate(ensemble, recordings, path=path, threads=threads, progress=terminal.advance)
     short = [*_short_of(figures, require), *(_short_of_gain(figures) if require_gain else [])]
-    if options["as_json"]:
+    if as_json:
         echo(json.dumps({**figures, "short_of": short}, indent=1))
     else:
-        lines = [*(level_lines(figures) if levels else []), *gain_lines(figures), *short]
-        echo("\n".join(lines))
+        echo("\n".join([*(level_lines(figures) if levels else []), *gain_lines(figures), *short]))
     if plot is not None:
         save(gain_figure(figures), path=plot)
     if short:
@@ -137,74 +143,6 @@ def _chosen(paths: tuple[Path, ...], *, part: Part, datasets: tuple[str, ...], s
     if unknown := sorted(set(datasets) - set(known)):
         raise TrainingError(f"evaluate: expected datasets among {', '.join(known)}, got {', '.join(unknown)}")
     return [r for r in recordings if not datasets or r.dataset in datasets]
-
-
-def _against(
-    file: Path,
-    names: list[str],
-    folder: Path,
-    *,
-    pieces: int,
-    piece_s: int,
-    runs: int,
-    paths: tuple[Path, ...],
-    part: Part,
-    datasets: tuple[str, ...],
-    rtt_ms: float,
-    buffer_pkts: int,
-    loss: float,
-    threads: int | None,
-    skip_bad: bool,
-    as_json: bool,
-) -> dict[str, Any]:
-    from kmod.ensemble import Ensemble
-    from training.validation.against import against
-    from training.validation.recordings import Path as LinkPath
-
-    del threads  # of simulated runs
-    return against(
-        Ensemble.load(file),
-        _chosen(paths, part=part, datasets=datasets, skip_bad=skip_bad),
-        names,
-        path=LinkPath(rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss),
-        pieces=pieces,
-        piece_s=piece_s,
-        runs=runs,
-        folder=folder,
-        quiet=as_json,
-    )
-
-
-def _judge(
-    file: Path,
-    *,
-    require: tuple[float, ...] | None,
-    paths: tuple[Path, ...],
-    part: Part,
-    datasets: tuple[str, ...],
-    rtt_ms: float,
-    buffer_pkts: int,
-    loss: float,
-    threads: int | None,
-    skip_bad: bool,
-    as_json: bool,
-) -> dict[str, Any]:
-    from kmod.ensemble import Ensemble
-    from training.progress import Terminal
-    from training.validation.recordings import Path as LinkPath
-    from training.validation.recordings import judge, require_targets
-
-    path = LinkPath(rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss)
-    ensemble = Ensemble.load(file)
-    require_targets(ensemble)
-    if require is not None and len(require) != len(ensemble.classes):
-        raise click.UsageError(f"--require: expected {len(ensemble.classes)} shares, got {len(require)}")
-    with Terminal(quiet=as_json) as terminal:
-        terminal.phase("reading traces", total=1)
-        recordings = _chosen(paths, part=part, datasets=datasets, skip_bad=skip_bad)
-        runs = 2 * len(ensemble.classes) + 1
-        terminal.phase("running flows", total=runs * sum(r.duration_s for r in recordings))
-        return judge(ensemble, recordings, path=path, threads=threads, progress=terminal.advance)
 
 
 def _short_of(figures: dict[str, Any], require: tuple[float, ...] | None) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Judges a deployed ensemble of R-TCP on values of B, R and RTT, and on links, that it was not trained on.
+"""Validates a deployed ensemble of R-TCP on values of B, R and RTT, and on links, that it was not trained on.
 
     learned      flows that follow the ensemble's table. Theta is looked up by the RTT that the flow measures, eta and
                  gamma by the limit that it detects
@@ -53,28 +53,28 @@ from training.study.study import setting_of
 from training.validation.states import places_of
 from training.workloads import Case, Policed, PolicedSettings
 
-__all__ = ["SCHEMES", "Judgement", "Tallies", "Values", "judge_policed", "ratio"]
+__all__ = ["SCHEMES", "SchemeComparison", "Tallies", "Values", "ratio", "validate_policed"]
 
 SCHEMES = ("learned", "paper", "single")
 Values = NDArray[np.float64]
 Tallies = dict[str, list[Tally]]
 
 
-def judge_policed(
+def validate_policed(
     study: StudySettings,
     ensemble: Ensemble,
     recordings: Sequence[Recording],
     *,
     runs: int,
     threads: int,
-    judged: Callable[[float], None] = lambda _states: None,
+    progress: Callable[[float], None] = lambda _states: None,
 ) -> dict[str, Any]:
-    """Run and judge all cases. The result has the rows `states`, `all` and `unlimited` as JSON data.
+    """Run all cases. The result has the rows `states`, `all` and `unlimited` as JSON data.
 
     Each row says whether it holds.
 
     runs: files of each state. Each state has half as many downloads through a raised limit. Each RTT level has four
-    times as many clients without a limit. judged: called with 1 after each state and after each RTT level's clients.
+    times as many clients without a limit. progress: called with 1 after each state and after each RTT level's clients.
 
     Raises:
         TrainingError: there are too few runs for an interval, the ensemble has no single sets, or the study has another
@@ -85,30 +85,30 @@ def judge_policed(
         raise TrainingError("report: expected an ensemble with its best single set, got one without; train it anew")
     if runs < 2 * LEAST_SEEDS:
         raise TrainingError(f"report: expected at least {2 * LEAST_SEEDS} runs of a state, got {runs}")
-    text = table_text(ensemble, Deployment("evaluation", "judged", 1))
+    text = table_text(ensemble, Deployment("evaluation", "validated", 1))
     schemes = {"learned": Trial(ensemble.cca, {}, text), "paper": Trial(ensemble.cca),
                "single": Trial(ensemble.cca, singles[0])}  # fmt: skip
     settings, workload = study.objective, study.workload
     if not isinstance(settings, RetransmissionSettings) or not isinstance(workload, PolicedSettings):
         raise TrainingError("report: expected a study of the workload policed for fewest retransmissions")
     cases = Policed(workload, setting_of(study, recordings=recordings))
-    judgement = Judgement(study, settings, schemes, threads)
+    comparison = SchemeComparison(study, settings, schemes, threads)
     rows, files = [], Tallies({name: [] for name in SCHEMES})
     for state in study.states:
-        kinds = {kind: [case for case in cases.with_limit(state, limited=runs, lifted=runs // 2, purpose="judging")
+        kinds = {kind: [case for case in cases.with_limit(state, limited=runs, lifted=runs // 2, purpose="validation")
                         if case.group == kind] for kind in ("limited", "lifted")}  # fmt: skip
-        by_kind = {kind: judgement.run(its) for kind, its in kinds.items()}
+        by_kind = {kind: comparison.run(its) for kind, its in kinds.items()}
         for name in SCHEMES:
             files[name] += by_kind["limited"][name]
-        rows.append({**places_of(study, state), "values": ensemble.row(state, 0), **judgement.state_row(by_kind)})
-        judged(1.0)
+        rows.append({**places_of(study, state), "values": ensemble.row(state, 0), **comparison.state_row(by_kind)})
+        progress(1.0)
     unlimited = []
     for rtt in range(ensemble.axes[0].count):
-        without = cases.without_limit(rtt, count=4 * runs, purpose="judging")
+        without = cases.without_limit(rtt, count=4 * runs, purpose="validation")
         rtt_ms = places_of(study, (rtt, 0))["rtt_ms"]
-        unlimited.append({"rtt_ms": rtt_ms, **judgement.false_row(judgement.run(without))})
-        judged(1.0)
-    return {"states": rows, "all": judgement.all_row(files), "unlimited": unlimited}
+        unlimited.append({"rtt_ms": rtt_ms, **comparison.false_row(comparison.run(without))})
+        progress(1.0)
+    return {"states": rows, "all": comparison.all_row(files), "unlimited": unlimited}
 
 
 def ratio(parts: Values, wholes: Values) -> tuple[float, float]:
@@ -121,7 +121,7 @@ def ratio(parts: Values, wholes: Values) -> tuple[float, float]:
     return float(parts.sum() / wholes.sum()), student_t95(len(parts)) * ratio_error(parts, wholes)
 
 
-class Judgement:
+class SchemeComparison:
     """Runs the schemes on cases and compares their figures, as JSON data."""
 
     def __init__(
@@ -129,7 +129,7 @@ class Judgement:
     ) -> None:
         self._settings = settings
         self._schemes = schemes
-        [objective] = settings.objectives(study.cca, "judging")
+        [objective] = settings.objectives(study.cca, "validation")
         assert isinstance(objective, LeastRetransmissions)  # noqa: S101 - by its settings
         self._unmodified = objective.unmodified
         self._runner = CaseRunner(study.cca, study.names, [objective], threads=threads)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Judges a deployed ensemble: flows adapt online over whole recordings.
+"""Validates a deployed ensemble: flows adapt online over whole recordings.
 
     ensemble   flows that look up their row in the ensemble epoch by epoch, at the
                throughput level that they measure and on the core's own clock
@@ -15,8 +15,8 @@ over windows (Efron, Tibshirani 1993, chapter 13).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,16 +28,17 @@ from emulation.scenario.files import first_fault
 from emulation.traces import Recording
 from kmod.ensemble import DelayClass, Deployment, Ensemble, table_text
 from training.errors import TrainingError
-from training.intervals import drawn_weights, interval_95
+from training.intervals import drawn_percentiles, drawn_weights, interval_95
 from training.study.ensemble import single_sets
 from training.study.settings import study_of
 from training.workloads.epochs import default_values, flat_text
 
-__all__ = ["Path", "Windows", "judge", "require_targets", "run_schemes", "windows_of"]
+__all__ = ["Path", "require_targets", "validate"]
 
 LEAST_WINDOWS = 5
 LEAST_CAPACITY_BYTES_PER_S = 2500
 SCHEMES = ("ensemble", "single", "default")
+ROWS = ("dataset", "level", "capacity", "delivered", "seconds", "counts")  # of Windows
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Windows:
     edges_us: NDArray[np.float64]
 
 
-def judge(
+def validate(
     ensemble: Ensemble,
     recordings: Sequence[Recording],
     *,
@@ -95,15 +96,16 @@ def judge(
         TrainingError: there are no recordings, or the ensemble has no single sets.
     """
     if not recordings:
-        raise TrainingError("evaluate: expected recordings to judge on, got none")
-    results = run_schemes(ensemble, recordings, path=path or Path(), threads=threads, progress=progress)
-    levels = _levels(ensemble, recordings, results["default", 0])
-    windows = {key: windows_of(ensemble, recordings, runs, levels) for key, runs in results.items()}
+        raise TrainingError("evaluate: expected validation recordings, got none")
+    results = _run_schemes(ensemble, recordings, path=path or Path(), threads=threads, progress=progress)
+    levels = _levels(ensemble, results["default", 0])
+    windows = {key: _windows_of(ensemble, recordings, runs, levels) for key, runs in results.items()}
     chosen = {
         scheme: [windows[scheme, 0 if scheme == "default" else c] for c in range(len(ensemble.classes))]
         for scheme in SCHEMES
     }
     pooled = {scheme: _pooled(ensemble, chosen[scheme]) for scheme in SCHEMES}
+    by_level = [_by_level(c, {s: its[i] for s, its in chosen.items()}) for i, c in enumerate(ensemble.classes)]
     return {
         "ensemble_digest": ensemble.digest,
         "cca": ensemble.cca,
@@ -118,13 +120,24 @@ def judge(
             }
             for name in sorted({r.dataset for r in recordings})
         },
-        "levels": _by_level(ensemble, chosen),
-        "levels_met": _levels_met(ensemble, chosen),
-        "by_single": _by_single(ensemble, chosen),
+        "levels": [row for its in by_level for row, _ in its],
+        "levels_met": [
+            {
+                "target_ms": c.queueing_delay_us / 1000,
+                "levels": len(its),
+                **{s: sum(row[s]["meets"] for row, _ in its) for s in SCHEMES},
+            }
+            for c, its in zip(ensemble.classes, by_level, strict=True)
+        ],
+        "by_single": [
+            row
+            for i, (c, its) in enumerate(zip(ensemble.classes, by_level, strict=True))
+            for row in _by_single(c, {s: chosen[s][i] for s in SCHEMES}, its)
+        ],
     }
 
 
-def run_schemes(
+def _run_schemes(
     ensemble: Ensemble,
     recordings: Sequence[Recording],
     *,
@@ -169,7 +182,7 @@ def require_targets(ensemble: Ensemble) -> None:
     if not study.objective.has_boundary or "throughput" not in study.levels:
         raise TrainingError(
             f"ensemble {ensemble.digest}: expected one whose classes all have a delay target, got one of "
-            f"{ensemble.cca} with another objective; `ccatune report states` judges it"
+            f"{ensemble.cca} with another objective; `ccatune report states` validates it"
         )
 
 
@@ -177,7 +190,7 @@ def _flows(ensemble: Ensemble) -> dict[tuple[str, int], FlowSpec]:
     singles = single_sets(ensemble)
     if singles is None:
         raise TrainingError("evaluate: expected an ensemble with its best single sets, got one without; train it anew")
-    text = table_text(ensemble, Deployment("evaluation", "judged", 1))
+    text = table_text(ensemble, Deployment("evaluation", "validated", 1))
     flows = {("default", 0): _reference_flow(ensemble)}
     for c, values in enumerate(singles):
         flows["ensemble", c] = FlowSpec(cca=ensemble.cca, ensemble_text=text, delay_class=c)
@@ -197,27 +210,22 @@ def _reference_flow(ensemble: Ensemble) -> FlowSpec:
     return FlowSpec(cca=ensemble.cca, ensemble_text=text)
 
 
-def _levels(ensemble: Ensemble, recordings: Sequence[Recording], runs: Sequence[QoS]) -> list[NDArray[np.int64]]:
+def _levels(ensemble: Ensemble, runs: Sequence[QoS]) -> list[NDArray[np.int64]]:
     """The level of each window, for each recording.
 
     It is the level that the default flow measured at the end of epoch nearest the window's start. A run without an end
     of epoch has level 0.
     """
     found = []
-    for _recording, run in zip(recordings, runs, strict=True):
-        starts_ms = run.windows.start_ms
-        turns = run.flows[0].turns
-        if not turns:
-            found.append(np.zeros(len(starts_ms), dtype=np.int64))
-            continue
-        at_ms = np.array([turn.at_ms for turn in turns])
-        nearest = np.abs(at_ms[None, :] - starts_ms[:, None]).argmin(axis=1)
-        level = np.array([ensemble.axes[0].level(turn.measured_bytes_per_s) for turn in turns], dtype=np.int64)
-        found.append(level[nearest])
+    for run in runs:
+        starts_ms, turns = run.windows.start_ms, run.flows[0].turns
+        level = np.array([ensemble.axes[0].level(turn.measured_bytes_per_s) for turn in turns] or [0], dtype=np.int64)
+        at_ms = np.array([turn.at_ms for turn in turns] or [0.0])
+        found.append(level[np.abs(at_ms[None, :] - starts_ms[:, None]).argmin(axis=1)])
     return found
 
 
-def windows_of(
+def _windows_of(
     ensemble: Ensemble, recordings: Sequence[Recording], runs: Sequence[QoS], levels: Sequence[NDArray[np.int64]]
 ) -> Windows:
     """The windows of all recordings, in the order of the recordings."""
@@ -239,10 +247,8 @@ def windows_of(
 
 
 def _select(w: Windows, chosen: NDArray[np.bool_]) -> Windows:
-    return Windows(
-        w.dataset[chosen], w.level[chosen], w.capacity[chosen], w.delivered[chosen], w.seconds[chosen],
-        w.counts[chosen], w.edges_us,
-    )  # fmt: skip
+    rows = {name: getattr(w, name)[chosen] for name in ROWS}
+    return replace(w, **rows)
 
 
 def _figures(w: Windows, delay_class: DelayClass) -> dict[str, Any]:
@@ -263,7 +269,7 @@ def _pooled(ensemble: Ensemble, by_class: Sequence[Windows]) -> list[dict[str, A
     return [_figures(w, c) for w, c in zip(by_class, ensemble.classes, strict=True)]
 
 
-def _judged_levels(w: Windows) -> list[tuple[int, NDArray[np.bool_]]]:
+def _levels_with_windows(w: Windows) -> list[tuple[int, NDArray[np.bool_]]]:
     """The levels with enough windows, each with a mask of its windows. Windows in an outage are left out."""
     alive = w.capacity >= LEAST_CAPACITY_BYTES_PER_S * w.seconds
     found = [(int(level), (w.level == level) & alive) for level in np.unique(w.level)]
@@ -273,63 +279,42 @@ def _judged_levels(w: Windows) -> list[tuple[int, NDArray[np.bool_]]]:
 def _bootstrapped(w: Windows, delay_class: DelayClass, seed: int) -> dict[str, Any]:
     """The figures of some windows, with bootstrap intervals over these windows."""
     weights = drawn_weights(len(w.capacity), seed=seed)
-    cumulated = np.cumsum(weights @ w.counts, axis=1)
-    wanted = cumulated[:, -1:] * (delay_class.percentile / 100) - 1e-9
-    bins = np.minimum((cumulated < wanted).sum(axis=1), len(w.edges_us) - 1)
+    delays_ms = drawn_percentiles(weights, w.counts, w.edges_us / 1000, share=delay_class.percentile / 100)
     utilization = (weights @ w.delivered) / np.maximum(weights @ w.capacity, 1.0)
     return {
         **_figures(w, delay_class),
-        "p95_queueing_delay_ms_interval": list(interval_95(w.edges_us[bins] / 1000)),
+        "p95_queueing_delay_ms_interval": list(interval_95(delays_ms)),
         "utilization_interval": list(interval_95(utilization)),
     }
 
 
-def _by_level(ensemble: Ensemble, chosen: dict[str, list[Windows]]) -> list[dict[str, Any]]:
-    found = []
-    for c, delay_class in enumerate(ensemble.classes):
-        for level, here in _judged_levels(chosen["default"][c]):
-            row = {s: _bootstrapped(_select(chosen[s][c], here), delay_class, seed=level) for s in SCHEMES}
-            found.append(
-                {"target_ms": delay_class.queueing_delay_us / 1000, "level": level, "windows": int(here.sum()), **row}
-            )
-    return found
+def _by_level(delay_class: DelayClass, its: Mapping[str, Windows]) -> list[tuple[dict[str, Any], NDArray[np.bool_]]]:
+    """A row for each level of a class, and a mask of its windows. its: the windows of each scheme."""
+    return [
+        ({"target_ms": delay_class.queueing_delay_us / 1000, "level": level, "windows": int(here.sum()),
+          **{s: _bootstrapped(_select(its[s], here), delay_class, seed=level) for s in SCHEMES}}, here)
+        for level, here in _levels_with_windows(its["default"])
+    ]  # fmt: skip
 
 
-def _levels_met(ensemble: Ensemble, chosen: dict[str, list[Windows]]) -> list[dict[str, Any]]:
-    """For each target, the number of levels that meet it, by scheme."""
-    found = []
-    for c, delay_class in enumerate(ensemble.classes):
-        judged = _judged_levels(chosen["default"][c])
-        met = {
-            s: sum(_figures(_select(chosen[s][c], here), delay_class)["meets"] for _, here in judged) for s in SCHEMES
-        }
-        found.append({"target_ms": delay_class.queueing_delay_us / 1000, "levels": len(judged), **met})
-    return found
-
-
-def _by_single(ensemble: Ensemble, chosen: dict[str, list[Windows]]) -> list[dict[str, Any]]:
+def _by_single(delay_class: DelayClass, its: Mapping[str, Windows],
+               levels: Sequence[tuple[dict[str, Any], NDArray[np.bool_]]]) -> list[dict[str, Any]]:  # fmt: skip
     """The figures of ensemble and single set, where the single set meets its target and where it misses it.
 
     A single set can use more of the link in levels where it exceeds its target. Pooled figures hide this, because
     packets of other levels compensate for it. These figures therefore separate the two groups of levels.
     """
+    capacity = its["default"].capacity
     found = []
-    for c, delay_class in enumerate(ensemble.classes):
-        whole = chosen["default"][c].capacity.sum()
-        groups: dict[bool, list[NDArray[np.bool_]]] = {True: [], False: []}
-        for _level, here in _judged_levels(chosen["default"][c]):
-            groups[_figures(_select(chosen["single"][c], here), delay_class)["meets"]].append(here)
-        for single_meets, masks in groups.items():
-            if not masks:
-                continue
+    for single_meets in (True, False):
+        masks = [here for row, here in levels if row["single"]["meets"] == single_meets]
+        if masks:
             here = np.logical_or.reduce(masks)
-            found.append(
-                {
-                    "target_ms": delay_class.queueing_delay_us / 1000,
-                    "single_meets": single_meets,
-                    "levels": len(masks),
-                    "share_of_capacity": float(chosen["default"][c].capacity[here].sum() / max(whole, 1.0)),
-                    **{s: _figures(_select(chosen[s][c], here), delay_class) for s in ("ensemble", "single")},
-                }
-            )
+            found.append({
+                "target_ms": delay_class.queueing_delay_us / 1000,
+                "single_meets": single_meets,
+                "levels": len(masks),
+                "share_of_capacity": float(capacity[here].sum() / max(capacity.sum(), 1.0)),
+                **{s: _figures(_select(its[s], here), delay_class) for s in ("ensemble", "single")},
+            })  # fmt: skip
     return found

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Compares an ensemble's rows with the defaults and the best single set, on unseen cases of the rows' own states.
 
-Each parameter set runs throughout a case, as in training, so that no flow has to follow the table. This judges the
+Each parameter set runs throughout a case, as in training, so that no flow has to follow the table. This validates the
 learned row, independently of how well a flow finds its row. For delay classes:
 
     delay      the class's percentile of the queueing delay, over the packets of all cases together
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from kmod.ensemble import Ensemble
 from training.errors import TrainingError
 from training.evaluation.runner import CaseRunner
-from training.intervals import drawn_weights, interval_95, student_t95
+from training.intervals import drawn_percentiles, drawn_weights, interval_95, student_t95
 from training.objectives import DelayObjective, DelaySettings, Objective, Pool, Tally
 from training.searches import Point
 from training.study.ensemble import single_sets
@@ -44,7 +44,7 @@ from training.workloads import Case, State
 from training.workloads.axes import level_bounds
 from training.workloads.epochs import default_values
 
-__all__ = ["OTHERS", "compare", "compare_costs", "judge_states", "places_of", "summary"]
+__all__ = ["OTHERS", "compare", "compare_costs", "places_of", "summary", "validate_states"]
 
 Floats = NDArray[np.float64]
 OTHERS = ("default", "single")
@@ -78,38 +78,31 @@ class _Runs:
         return high < objective.goodput_share
 
     def drawn_delays_ms(self, weights: Floats, objective: DelayObjective) -> Floats:
-        """The class's percentile of the delay in each draw.
-
-        weights: how often each draw takes each epoch, float [draws, epochs].
-        """
-        reached = np.cumsum(weights @ self.delays, axis=1)
-        bins = (reached < objective.share * reached[:, -1:] - 1e-9).sum(axis=1)
-        edges_ms: Floats = objective.edges_us / 1000
-        found: Floats = edges_ms[np.minimum(bins, len(edges_ms) - 1)]
-        return found
+        """The class's percentile of the delay in each draw; weights: of its epochs, float [draws, epochs]."""
+        return drawn_percentiles(weights, self.delays, objective.edges_us / 1000, share=objective.share)
 
 
-def judge_states(
+def validate_states(
     study: StudySettings,
     ensemble: Ensemble,
     states: Mapping[State, Sequence[Case]],
     *,
     threads: int,
-    judged: Callable[[float], None] = lambda _states: None,
+    progress: Callable[[float], None] = lambda _states: None,
 ) -> list[dict[str, Any]]:
     """A row for each state and class, as JSON data.
 
-    states: the cases on which each state is judged. judged: called with 1 after each state.
+    states: the validation cases of each state. progress: called with 1 after each state.
 
     Raises:
-        TrainingError: there is no state to judge, or the ensemble has no single sets.
+        TrainingError: there is no state to validate, or the ensemble has no single sets.
     """
     singles = single_sets(ensemble)
     if singles is None:
         raise TrainingError("report: expected an ensemble with its best single sets, got one without; train it anew")
     if not states:
         raise TrainingError("report: expected a state with enough unseen epochs, got none; give more traces")
-    objectives = study.objective.objectives(study.cca, "judging")
+    objectives = study.objective.objectives(study.cca, "validation")
     runner = CaseRunner(study.cca, study.names, objectives, threads=threads)
     rows = []
     for state, cases in states.items():
@@ -121,7 +114,7 @@ def judge_states(
                 "state": list(state), **places_of(study, state), "class": number, **_class_of(study, number),
                 "cases": len(cases), "values": sets["learned"], **_row(runner, cases, objective, points),
             })  # fmt: skip
-        judged(1.0)
+        progress(1.0)
     return rows
 
 

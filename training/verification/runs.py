@@ -17,7 +17,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -57,8 +57,7 @@ Keep = Callable[[str, dict[str, Any]], None]
 class VerifyTask:
     """The runs of a point on cases of a state; picklable, and its results are JSON data.
 
-    numbers: of the runs that are missing; the run of a number has the scenario of that number. resources: what the task
-    occupies of a machine, which has one of `emulation`.
+    numbers: of the runs that are missing; the run of a number has the scenario of that number.
     """
 
     name: str
@@ -66,8 +65,6 @@ class VerifyTask:
     trial: Trial
     scenarios: tuple[Scenario, ...]
     numbers: tuple[int, ...]
-
-    resources: ClassVar[Mapping[str, float]] = {"emulation": 1}
 
     def run(self, keep: Keep, *, width: int) -> bool:
         """Make the runs, at most `width` at the same time. Whether all were in time at the first try.

@@ -117,7 +117,7 @@ class Epochs:
 
     @cached_property
     def unseen(self) -> list[StateEpoch]:
-        """The epochs that judge."""
+        """The validation epochs."""
         return self._measure("measuring unseen levels", self._setting.unseen)
 
     @cached_property
@@ -187,7 +187,7 @@ class Epochs:
 
     def _epochs(self, state: State, purpose: Purpose, sample: Sample) -> Sequence[StateEpoch]:
         maximum = sample.maximum or self._settings.maximum
-        if purpose == "judging":
+        if purpose == "validation":
             return choose([epoch for epoch in self.unseen if self.state_of(epoch) == state], maximum)
         plan = self.plans[state]
         its = [epoch for epoch in self.epochs if self._state(0, epoch.rtt)[1:] == state[1:]]

@@ -21,13 +21,13 @@ from training.intervals import student_t95
 from training.objectives import RetransmissionSettings
 from training.reports.cli import report
 from training.study import Study
-from training.validation.policed import SCHEMES, Judgement, judge_policed, ratio
+from training.validation.policed import SCHEMES, SchemeComparison, ratio, validate_policed
 from training.workloads.epochs import default_values
 
 UNSEEN = [recording("c", seed=3, dataset="made-validation")]
 SETTINGS = small().objective
 assert isinstance(SETTINGS, RetransmissionSettings)
-JUDGEMENT = Judgement(small(), SETTINGS, {}, threads=1)
+COMPARISON = SchemeComparison(small(), SETTINGS, {}, threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def trained() -> Ensemble:
 
 @pytest.fixture(scope="module")
 def judged(trained: Ensemble) -> dict:
-    return judge_policed(small(), trained, UNSEEN, runs=10, threads=2)
+    return validate_policed(small(), trained, UNSEEN, runs=10, threads=2)
 
 
 def test_each_state_is_judged_on_files_beside_the_papers_setting_and_the_single_set(judged: dict) -> None:
@@ -68,7 +68,7 @@ def test_clients_without_a_limit_are_counted_for_each_round_trip(judged: dict) -
 def test_a_table_of_the_papers_setting_differs_from_it_in_nothing(trained: Ensemble) -> None:
     rows = tuple(tuple(default_values("rtcp_bbr")[name] for name in trained.columns) for _ in trained.rows)
     same = replace(trained, rows=rows)
-    judged = judge_policed(small(), same, UNSEEN, runs=10, threads=2)
+    judged = validate_policed(small(), same, UNSEEN, runs=10, threads=2)
     for row in judged["states"]:
         assert (row["fewer"], row["fewer_interval"]) == (0, 0)
         assert row["goodput"]["over_paper"] == row["lifted"]["over_paper"] == 1
@@ -97,21 +97,21 @@ def test_behind_a_raised_limit_the_papers_setting_is_the_measure_where_it_is_slo
     """unmodified: the learned goodput over the unmodified algorithm's; paper: that of the paper's setting over it."""
     files = {name: [tally(retransmitted=50)] * 5 for name in SCHEMES}
     raised = {name: [tally("lifted", goodput=unmodified if name == "learned" else paper)] * 5 for name in SCHEMES}
-    row = JUDGEMENT.state_row({"limited": files, "lifted": raised})
+    row = COMPARISON.state_row({"limited": files, "lifted": raised})
     assert row["holds"] == holds
 
 
 def test_what_sends_again_where_the_papers_setting_does_not_never_holds() -> None:
     files = {name: [tally(retransmitted=3 if name == "learned" else 0)] * 5 for name in SCHEMES}
     raised = {name: [tally("lifted")] * 5 for name in SCHEMES}
-    row = JUDGEMENT.state_row({"limited": files, "lifted": raised})
+    row = COMPARISON.state_row({"limited": files, "lifted": raised})
     assert row["fewer"] == -math.inf
     assert not row["holds"]
 
 
 def test_too_few_runs_for_an_interval_are_refused(trained: Ensemble) -> None:
     with pytest.raises(TrainingError, match="expected at least 10 runs of a state, got 9"):
-        judge_policed(small(), trained, UNSEEN, runs=9, threads=1)
+        validate_policed(small(), trained, UNSEEN, runs=9, threads=1)
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from training.reports.gain import gain_figure, gain_lines, level_lines
 from training.study import Study
 from training.validation.against import against_figure, against_lines
 from training.validation.recordings import Path as LinkPath
-from training.validation.recordings import judge
+from training.validation.recordings import validate
 
 UNSEEN = [recording("c", seed=3, seconds=90, dataset="one"), recording("d", seed=4, seconds=60, dataset="other")]
 
@@ -25,7 +25,7 @@ def trained() -> Ensemble:
 
 @pytest.fixture(scope="module")
 def figures(trained: Ensemble) -> dict[str, object]:
-    return judge(trained, UNSEEN)
+    return validate(trained, UNSEEN)
 
 
 def test_the_pooled_figures_of_each_target_are_there(figures: dict) -> None:
@@ -68,29 +68,29 @@ def test_levels_are_told_apart_by_whether_the_single_set_meets_its_target_there(
 
 
 def test_judging_again_gives_the_same_figures_on_any_number_of_threads(trained: Ensemble, figures: dict) -> None:
-    assert judge(trained, UNSEEN, threads=1) == figures
+    assert validate(trained, UNSEEN, threads=1) == figures
 
 
 def test_an_ensemble_whose_rows_are_the_defaults_does_as_the_defaults_do(trained: Ensemble) -> None:
     flat = replace(trained, rows=((100_000, 10_000, 50_000),) * len(trained.rows))
-    found = judge(flat, [constant(4.0, seconds=60)])
+    found = validate(flat, [constant(4.0, seconds=60)])
     for row, default in zip(found["targets"], found["default"], strict=True):
         assert row["throughput_mbps"] == default["throughput_mbps"]
         assert row["p95_queueing_delay_ms"] == default["p95_queueing_delay_ms"]
 
 
 def test_the_path_is_the_one_that_was_asked_for(trained: Ensemble, figures: dict) -> None:
-    assert judge(trained, UNSEEN, path=LinkPath(rtt_ms=20.0))["targets"] != figures["targets"]
+    assert validate(trained, UNSEEN, path=LinkPath(rtt_ms=20.0))["targets"] != figures["targets"]
 
 
 def test_nothing_to_judge_on_is_refused(trained: Ensemble) -> None:
-    with pytest.raises(TrainingError, match="expected recordings to judge on, got none"):
-        judge(trained, [])
+    with pytest.raises(TrainingError, match="expected validation recordings, got none"):
+        validate(trained, [])
 
 
 def test_an_ensemble_without_its_single_sets_is_refused(trained: Ensemble) -> None:
     with pytest.raises(TrainingError, match="expected an ensemble with its best single sets"):
-        judge(replace(trained, provenance={}), UNSEEN)
+        validate(replace(trained, provenance={}), UNSEEN)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_training_requires_the_studys_share_of_the_target_and_judging_the_target
     careful = study(objective={"kind": "delay", "margin_se": 1.5, "classes": [{"queueing_delay_ms": 50, "aim": 0.9}]})
     made = [careful.objective.objectives("gr", "training")[0],
             careful.objective.objectives("gr", "training", margin_se=0.5)[0],
-            careful.objective.objectives("gr", "judging", margin_se=0.5)[0]]  # fmt: skip
+            careful.objective.objectives("gr", "validation", margin_se=0.5)[0]]  # fmt: skip
     assert [(one.aim_us, one.margin_se) for one in made] == [(45_000, 1.5), (45_000, 0.5), (50_000, 0.0)]  # type: ignore[attr-defined]
 
 
@@ -96,7 +96,7 @@ def test_states_with_too_few_epochs_take_the_row_of_another() -> None:
 def test_epochs_that_confirm_or_judge_did_not_train() -> None:
     for state in study().states:
         training, confirming, judging = (
-            WORKLOAD.cases([state], purpose, Sample()) for purpose in ("training", "confirming", "judging")
+            WORKLOAD.cases([state], purpose, Sample()) for purpose in ("training", "confirming", "validation")
         )
         keys = [{case.key for case in its} for its in (training, confirming, judging)]
         assert not keys[0] & keys[1]
