@@ -154,14 +154,7 @@ def measure_scaling(duration_s: float) -> Figures:
 
 def measure_core() -> Figures:
     """Return the ns per ACK of each algorithm's core alone."""
-    return {
-        "gr_ns_per_ack": _engine.gr_ns_per_ack(ACKS),
-        "reno_ns_per_ack": _engine.reno_ns_per_ack(ACKS),
-        "cubic_ns_per_ack": _engine.cubic_ns_per_ack(ACKS),
-        "bbr_ns_per_ack": _engine.bbr_ns_per_ack(ACKS),
-        "bbr3_ns_per_ack": _engine.bbr3_ns_per_ack(ACKS),
-        "sent_log_ns_per_ack": _engine.sent_log_ns_per_ack(ACKS),
-    }
+    return {f"{name}_ns_per_ack": ns for name, ns in _engine.core_ns_per_ack(ACKS).items()}
 
 
 def describe_machine() -> dict[str, str]:

@@ -23,7 +23,6 @@ import fcntl
 import hashlib
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -33,6 +32,7 @@ from typing import Self
 
 from emulation.errors import EmulationError
 from emulation.mahimahi import keeper
+from emulation.mahimahi.process import BARE_PYTHON
 from emulation.mahimahi.translate import Files
 from kmod import bpf_host
 from kmod.bpf_host import BPF_CCAS, BpfHost
@@ -224,8 +224,7 @@ def _start_keeper(program: Path, lock: int) -> subprocess.Popen[bytes]:
     """Start the keeper with the lock, and wait until its file system is mounted."""
     with tempfile.TemporaryFile() as complaints:
         started = subprocess.Popen(
-            # The interpreter outside of the virtual environment. The program needs none of the environment's packages.
-            [*("unshare", "--mount", "--"), str(Path(sys.executable).resolve()), "-I", "-S", keeper.__file__, program],
+            ["unshare", "--mount", "--", *BARE_PYTHON, keeper.__file__, program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,

@@ -40,6 +40,7 @@ __all__ = [
     "Runner",
     "ack_opportunities_ms",
     "files_in_bpf",
+    "files_of",
     "link_opportunities_ms",
     "rate_mbps_of",
     "to_job",
@@ -245,6 +246,12 @@ def _policers(scenario: Scenario, runner: Runner) -> dict[str, list[dict[str, An
     return jobs
 
 
+def files_of(params: Mapping[str, int], ensemble_text: str | None) -> Files:
+    """Return the files that set these parameters, and the ensemble if there is one. Other parameters have defaults."""
+    text = "".join(f"{name} {value}\n" for name, value in params.items())
+    return (*([("parameters", text)] if text else []), *([("ensemble", ensemble_text)] if ensemble_text else []))
+
+
 def _files(scenario: Scenario, runner: Runner) -> dict[str, Files]:
     """Return the files that set the parameters and the ensemble of each tunable algorithm of the scenario."""
     files: dict[str, Files] = {}
@@ -254,12 +261,7 @@ def _files(scenario: Scenario, runner: Runner) -> dict[str, Files]:
             if any(getattr(flow, name) != getattr(flows[0], name) for flow in flows):
                 what = name.removesuffix("_text")
                 raise runner.refuse(scenario, "flows", f"has one {what} for all flows of {cca}, got several")
-        params = "".join(f"{name} {value}\n" for name, value in flows[0].params.items())
-        ensemble = flows[0].ensemble_text
-        files[cca] = (
-            *((("parameters", params),) if params else ()),
-            *((("ensemble", ensemble),) if ensemble is not None else ()),
-        )
+        files[cca] = files_of(flows[0].params, flows[0].ensemble_text)
     return files
 
 

@@ -29,7 +29,7 @@ from typing import Any, Literal
 import numpy as np
 
 from emulation.errors import EmulationError
-from emulation.pantheon.logs import Floats, Ints, Kind, TunnelLog, log_path, read_link_log, read_log
+from emulation.mahimahi.logs import Floats, Ints, Kind, TunnelLog, log_path, read_link_log, read_log
 from emulation.pantheon.metadata import Metadata, read_metadata
 from emulation.pantheon.statistics import RunStatistics, Spread, Summary, read_stats_log, run_statistics, summarise
 

@@ -29,8 +29,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from matplotlib.transforms import Bbox
 
 from emulation.figure import columns_that_fit, new_figure
+from emulation.mahimahi.logs import Floats
 from emulation.pantheon.analysis import Analysis, RunAnalysis, SchemeAnalysis
-from emulation.pantheon.logs import Floats
 from kmod.terminal import visible
 
 __all__ = ["BLACK", "CAPACITY", "FAINT", "GRID", "INK", "Style"]

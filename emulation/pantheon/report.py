@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from emulation.errors import EmulationError
+from emulation.mahimahi.logs import log_path
 from emulation.pantheon._page import page_text
 from emulation.pantheon._pdf import pdf_content
 from emulation.pantheon.analysis import Analysis, performance
-from emulation.pantheon.logs import log_path
 from emulation.pantheon.plots import Style, styles_of, summary_figure
 from emulation.pantheon.statistics import update_stats_log
 from kmod.ensemble import write_atomically

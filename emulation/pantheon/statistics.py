@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from emulation.errors import EmulationError
-from emulation.pantheon.logs import Departures, Floats, FlowEvents, Ints, TunnelLog
+from emulation.mahimahi.logs import Departures, Floats, FlowEvents, Ints, TunnelLog
 from kmod.ensemble import write_atomically
 
 __all__ = ["RunStatistics", "Spread", "Summary", "Traffic", "run_statistics", "statistics_text", "summarise"]

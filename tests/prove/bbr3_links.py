@@ -33,7 +33,7 @@ import numpy as np
 from emulation import FlowSpec, LinkSpec, Scenario, simulate
 from emulation.pantheon.data_folder import begin
 from emulation.pantheon.links import EmulatorFile, Side, TestLink, link_of_file
-from emulation.pantheon.logs import log_path, read_log
+from emulation.mahimahi.logs import log_path, read_log
 from emulation.pantheon.runner import TestSettings
 from emulation.pantheon.schemes import read_schemes
 from emulation.pantheon.statistics import run_statistics

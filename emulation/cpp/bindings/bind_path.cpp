@@ -39,17 +39,14 @@ std::shared_ptr<DelaySteps> make_delays(const std::vector<std::pair<double, doub
     return std::make_shared<DelaySteps>(std::move(out), Duration::from_s(period_s));
 }
 
-PolicerConfig make_policer(double rate_bytes_per_s, std::uint64_t bucket_bytes, bool per_flow) {
-    return {static_cast<std::uint64_t>(std::llround(rate_bytes_per_s)), bucket_bytes, per_flow, {}};
-}
+std::uint64_t whole(double bytes_per_s) { return static_cast<std::uint64_t>(std::llround(bytes_per_s)); }
 
 // changes: pairs (at_s, bytes_per_s).
-PolicerConfig make_changing(double rate_bytes_per_s, std::uint64_t bucket_bytes, bool per_flow,
-                            const std::vector<std::pair<double, double>>& changes) {
-    PolicerConfig config = make_policer(rate_bytes_per_s, bucket_bytes, per_flow);
+PolicerConfig make_policer(double rate_bytes_per_s, std::uint64_t bucket_bytes, bool per_flow,
+                           const std::vector<std::pair<double, double>>& changes) {
+    PolicerConfig config{whole(rate_bytes_per_s), bucket_bytes, per_flow, {}};
     for (const auto& [at_s, to_bytes_per_s] : changes)
-        config.changes.push_back(
-            {Instant{} + Duration::from_s(at_s), static_cast<std::uint64_t>(std::llround(to_bytes_per_s))});
+        config.changes.push_back({Instant{} + Duration::from_s(at_s), whole(to_bytes_per_s)});
     return config;
 }
 
@@ -80,11 +77,11 @@ void bind_path(nb::module_& m);
 void bind_path(nb::module_& m) {
     bind_links(m);
     nb::class_<PolicerConfig>(m, "Policer", "A token bucket that drops what does not conform.")
-        .def(nb::new_(&make_changing), "rate_bytes_per_s"_a, "bucket_bytes"_a, "per_flow"_a,
+        .def(nb::new_(&make_policer), "rate_bytes_per_s"_a, "bucket_bytes"_a, "per_flow"_a,
              "changes"_a = std::vector<std::pair<double, double>>{}, "changes: (at_s, bytes_per_s), ascending.");
     nb::class_<ShaperConfig>(m, "Shaper", "A token bucket that queues what does not conform.")
         .def(nb::new_([](double rate_bytes_per_s, std::uint64_t bucket_bytes, bool per_flow, std::uint64_t queue_bytes) {
-                 return ShaperConfig{make_policer(rate_bytes_per_s, bucket_bytes, per_flow), queue_bytes};
+                 return ShaperConfig{make_policer(rate_bytes_per_s, bucket_bytes, per_flow, {}), queue_bytes};
              }),
              "rate_bytes_per_s"_a, "bucket_bytes"_a, "per_flow"_a, "queue_bytes"_a);
     nb::class_<RandomLossConfig>(m, "RandomLoss", "Loses a share of the packets, each by itself.")

@@ -110,16 +110,6 @@ private:
     std::unique_ptr<Sender> sender_;
 };
 
-ReceiverConfig receiver_config(std::uint32_t quick_acks, std::uint32_t burst_pkts, std::uint32_t window_pkts,
-                               bool autotune) {
-    ReceiverConfig config;
-    config.quick_acks = quick_acks;
-    config.burst_pkts = burst_pkts;
-    config.window_pkts = window_pkts;
-    config.autotune = autotune;
-    return config;
-}
-
 void bind_packets(nb::module_& m) {
     nb::class_<Packet>(m, "Packet", "One transmission of a segment.")
         .def_ro("seq", &Packet::seq)
@@ -168,11 +158,7 @@ void bind_sender(nb::module_& m) {
             return out;
         });
     nb::class_<Receiver>(m, "LoneReceiver", "A receiver by itself.")
-        .def(
-            "__init__",
-            [](Receiver* self, std::uint32_t quick_acks, std::uint32_t burst_pkts, std::uint32_t window_pkts,
-               bool autotune) { new (self) Receiver(receiver_config(quick_acks, burst_pkts, window_pkts, autotune)); },
-            "quick_acks"_a = 16, "burst_pkts"_a = 1, "window_pkts"_a = 1u << 30, "autotune"_a = false)
+        .def(nb::init<const ReceiverConfig&>(), "config"_a = ReceiverConfig{})
         .def("take",
              [](Receiver& self, std::int64_t now_ns, const Packet& packet) {
                  Ack ack{};

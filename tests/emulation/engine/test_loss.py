@@ -123,7 +123,7 @@ def test_reno_halves_its_window_in_proportion() -> None:
 
 
 def test_a_filled_hole_is_acknowledged_at_once() -> None:
-    receiver = _engine.LoneReceiver(quick_acks=0)
+    receiver = _engine.LoneReceiver(_engine.ReceiverConfig(quick_acks=0))
     path = Path(fixed(5), 40, meets=lambda p, _now: None if p.tx == 30 else 0.0, receiver=receiver, rtt_ms=100).start()
     path.run(3000)
     ((resent_ms, seq),) = path.resent()

@@ -99,7 +99,8 @@ def test_a_write_while_the_window_is_full_marks_nothing() -> None:
 
 
 def test_a_receive_window_freezes_slow_start_at_twice_what_it_lets_out() -> None:
-    path = Path(RENO, rate_mbps=None, window_pkts=40, receiver=_engine.LoneReceiver(window_pkts=40)).start().run(10_000)
+    receiver = _engine.LoneReceiver(_engine.ReceiverConfig(window_pkts=40))
+    path = Path(RENO, rate_mbps=None, window_pkts=40, receiver=receiver).start().run(10_000)
     assert max(pkts for _, _, pkts in path.sent) <= 40
     assert path.sender.cwnd_pkts == 80
 
@@ -108,7 +109,7 @@ def test_in_congestion_avoidance_a_window_that_is_never_filled_stays() -> None:
     def meets(packet: Any, _now_ns: int) -> float | None:
         return None if packet.tx == 900 else 0.0
 
-    receiver = _engine.LoneReceiver(window_pkts=100)
+    receiver = _engine.LoneReceiver(_engine.ReceiverConfig(window_pkts=100))
     path = Path(RENO, rate_mbps=None, meets=meets, window_pkts=100, receiver=receiver).start()
     path.run(5000)
     frozen_pkts = path.sender.cwnd_pkts
@@ -181,7 +182,7 @@ def test_a_transfers_last_segment_does_not_wait() -> None:
 
 
 def test_a_receiver_may_acknowledge_a_whole_burst() -> None:
-    receiver = _engine.LoneReceiver(quick_acks=0, burst_pkts=44)
+    receiver = _engine.LoneReceiver(_engine.ReceiverConfig(quick_acks=0, burst_pkts=44))
     path = Path(fixed(30), rate_mbps=None, receiver=receiver).start().run(250)
     # The end of a burst is seen 50 us behind it.
     assert [(at_ms, ack.cumulative) for at_ms, ack in path.acks] == [(100.05, 30), (200.1, 60)]
@@ -201,7 +202,7 @@ def test_what_comes_again_is_reported_and_what_is_beyond_a_hole_in_blocks() -> N
 
 
 def test_a_receive_window_that_sizes_itself_follows_what_is_taken() -> None:
-    receiver = _engine.LoneReceiver(window_pkts=2000, autotune=True)
+    receiver = _engine.LoneReceiver(_engine.ReceiverConfig(window_pkts=2000, autotune=True))
     path = Path(fixed(400), 20_000, rate_mbps=None, window_pkts=45, receiver=receiver).start().run(5000)
     windows = [ack.window_pkts for _, ack in path.acks]
     assert windows == sorted(windows)
@@ -244,7 +245,7 @@ def test_nothing_impossible_happens_and_every_file_completes(
             return None
         return late_ms * chance.random() if chance.random() < late_share else 0.0
 
-    receiver = _engine.LoneReceiver(window_pkts=window_pkts, burst_pkts=burst_pkts)
+    receiver = _engine.LoneReceiver(_engine.ReceiverConfig(window_pkts=window_pkts, burst_pkts=burst_pkts))
     path = Path(flow, size_pkts, rate_mbps=rate_mbps, meets=meets, receiver=receiver, window_pkts=window_pkts)
     sender = path.sender
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from emulation.pantheon.logs import Departures, Events, FlowEvents, TunnelLog, log_path, write_log
+from emulation.mahimahi.logs import Departures, Events, FlowEvents, TunnelLog, log_path, write_log
 from emulation.pantheon.metadata import Metadata, Ours, RunNote, write_metadata
 from emulation.pantheon.statistics import write_stats_log
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 import ccatune
 from emulation.errors import EmulationError
-from emulation.pantheon.logs import Departures, Events, FlowEvents, TunnelLog, log_path, read_log
+from emulation.mahimahi.logs import Departures, Events, FlowEvents, TunnelLog, log_path, read_log
 from emulation.pantheon.metadata import read_metadata
 from emulation.pantheon.runner import Verdict, judge
 from emulation.pantheon.scenarios import run_scenarios
