@@ -28,9 +28,9 @@ _CONTROL_BYTES = TUN_BYTES + 20 + 60
 
 
 def find_drops(
-    arrivals_ms: Times, departures_ms: Times, delays_ms: Times, *, most_queued_pkts: int | None
-) -> tuple[Times, Times]:
-    """Return (times in ms, numbers of dropped packets), int64 [n] each, for a log that states no drops.
+    arrivals_ms: Values, departures_ms: Values, delays_ms: Values, *, most_queued_pkts: int | None
+) -> tuple[Values, Times]:
+    """Return (times in ms, numbers of dropped packets), [n] each, for a log that states no drops.
 
     The arrival time of a packet is its departure less its delay. The packets that arrived in a ms and never left were
     dropped. Of the packets that arrived last, up to most_queued_pkts (None: all) are still in the queue and were not
@@ -38,7 +38,7 @@ def find_drops(
     """
     came_ms, came = np.unique(arrivals_ms, return_counts=True)
     left_ms = departures_ms - delays_ms
-    stayed = came - np.diff(np.searchsorted(np.sort(left_ms), np.append(came_ms, np.iinfo(np.int64).max)))
+    stayed = came - np.diff(np.searchsorted(np.sort(left_ms), np.append(came_ms, np.inf)))
     tail = int(np.searchsorted(came_ms, left_ms.max())) if len(left_ms) else 0
     # The tail begins in the ms of the latest arrival that has left.
     # The packets that stayed since then fill the queue before any is dropped.
@@ -85,13 +85,13 @@ class LinkArrays:
         left = (log.left.bytes <= _CONTROL_BYTES) == of_acks
         arrivals_ms, departures_ms = log.entered.times_ms[came], log.left.times_ms[left]
         sizes, delays_ms = log.left.bytes[left] - TUN_BYTES, log.left.delay_ms[left]
-        drops = log.dropped.times_ms, log.dropped.pkts
+        drops_ms, dropped = log.dropped.times_ms, log.dropped.pkts
         if not len(log.dropped):  # Debian's mm-link logs none
-            drops = find_drops(arrivals_ms, departures_ms, delays_ms, most_queued_pkts=most_queued_pkts)
+            drops_ms, dropped = find_drops(arrivals_ms, departures_ms, delays_ms, most_queued_pkts=most_queued_pkts)
         (self.opportunities_ms,) = within(log.capacity.times_ms)
         (self.arrivals_ms,) = within(arrivals_ms)
         self.departures_ms, self.departed_bytes, self.delays_ms = within(departures_ms, sizes, delays_ms)
-        self.drops_ms, self.dropped_pkts = within(*drops)
+        self.drops_ms, self.dropped_pkts = within(drops_ms, dropped)
 
 
 def link_arrays(scenario: Scenario, result: dict[str, Any], *, of_acks: bool = False) -> LinkArrays:

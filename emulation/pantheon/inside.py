@@ -37,7 +37,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,19 +63,6 @@ _TAIL_BYTES = 2000
 _OUTPUT_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
-class Host:
-    """The network namespace of one end of a flow. address: its IPv4 address."""
-
-    address: str
-    holder: subprocess.Popen[bytes]
-
-    @property
-    def enter(self) -> tuple[str, ...]:
-        """The words before a command that run the command in this namespace."""
-        return ("nsenter", f"--net=/proc/{self.holder.pid}/ns/net", "--")
-
-
 def device_of(enter: tuple[str, ...], *, uplink: bool) -> str:
     """Return the device of a shell's namespace that leads outside (uplink), or else to the next inner shell.
 
@@ -92,7 +78,7 @@ def device_of(enter: tuple[str, ...], *, uplink: bool) -> str:
     return str(found[0])
 
 
-def route_inwards(up: list[shells.Inner], network: str) -> str:
+def route_inwards(up: list[shells.Space], network: str) -> str:
     """Add routes to the senders' network through all shells, and return the outermost device."""
     spaces: list[tuple[str, ...]] = [(), *(each.enter for each in up[:-1])]
     devices = [device_of(enter, uplink=False) for enter in spaces]
@@ -103,33 +89,16 @@ def route_inwards(up: list[shells.Inner], network: str) -> str:
 
 
 @contextlib.contextmanager
-def host(name: str, network: str, router: tuple[str, ...]) -> Iterator[Host]:
-    """Create the namespace of an end, and connect it to the router's namespace by a device called `name`.
+def host(name: str, network: str, router: tuple[str, ...]) -> Iterator[shells.Space]:
+    """Make the namespace of an end, and connect it to the router's namespace by a device called `name`.
 
     network: the first three numbers of its address. router: the words that run a command in the router's namespace.
     """
-    own = Path("/proc/self/ns/net").readlink()
-    holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
-    try:
-        end_s = time.monotonic() + _READY_S
-        while Path(f"/proc/{holder.pid}/ns/net").readlink() == own:
-            if holder.poll() is not None or time.monotonic() > end_s:
-                raise shells.ShellError("unshare: expected a network namespace, got none")
-            time.sleep(0.002)
-        made = Host(f"{network}.2", holder)
-        shells.call(*router, *f"ip link add {name} type veth peer name eth0 netns {holder.pid}".split())
-        shells.call(*router, "ip", "address", "add", f"{network}.1/30", "dev", name)
-        shells.call(*router, "ip", "link", "set", name, "up")
-        shells.call(*made.enter, "ip", "address", "add", f"{made.address}/30", "dev", "eth0")
-        for device in ("lo", "eth0"):
-            shells.call(*made.enter, "ip", "link", "set", device, "up")
+    with shells.veth(router, name, network) as made:
         shells.call(*made.enter, "ip", "route", "add", "default", "via", f"{network}.1")
         buffers = (f"net.ipv4.tcp_{kind}={run_job.BUFFERS_BYTES}" for kind in ("wmem", "rmem"))
         shells.call(*made.enter, "sysctl", "-qw", *buffers, "net.ipv4.tcp_no_metrics_save=1")
         yield made
-    finally:
-        holder.kill()
-        holder.wait()
 
 
 @contextlib.contextmanager
@@ -168,7 +137,7 @@ class End:
     It has a working directory of its own. Its output goes into a file.
     """
 
-    def __init__(self, role: str, number: int, at: Host, words: list[str], job: dict[str, Any]) -> None:
+    def __init__(self, role: str, number: int, at: shells.Space, words: list[str], job: dict[str, Any]) -> None:
         self.role = role
         self.number = number
         self.output = Path(job["folder"]) / f"{role}{number}.log"
@@ -242,7 +211,7 @@ class End:
 class Run:
     """The flows of a run. They start one after the other, are watched, and end together."""
 
-    def __init__(self, job: dict[str, Any], hosts: dict[tuple[str, int], Host]) -> None:
+    def __init__(self, job: dict[str, Any], hosts: dict[tuple[str, int], shells.Space]) -> None:
         self._job = job
         self._hosts = hosts
         self.ends: list[End] = []

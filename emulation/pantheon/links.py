@@ -29,18 +29,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from emulation.errors import EmulationError
 from emulation.pantheon.metadata import read_metadata
-from emulation.scenario.files import first_fault, read_document
+from emulation.scenario.files import first_fault, one_recording, read_document
 from emulation.traces import OPPORTUNITY_BYTES, Trace, read_recordings
 from emulation.traces._parse import parse_trace
 from emulation.traces.poisson import make_poisson
 from kmod.ensemble import write_atomically
-from kmod.terminal import listed
 
 __all__ = ["EmulatorFile", "TestLink", "link_of_file", "link_of_folder", "link_of_options", "shells_of"]
 
 SHELLS = ("mm-delay", "mm-loss")
 PERIOD_S = 600.0
-MOST_NAMES_SHOWN = 8
 
 
 class Side(BaseModel):
@@ -161,13 +159,7 @@ class TestLink:
 
 
 def _recorded_ms(path: Path, recording: str | None, start_ms: int) -> NDArray[Any]:
-    found = [each for each in read_recordings([path]) if recording is None or recording in each.name]
-    if len(found) != 1:
-        names = listed([each.name for each in found], most=MOST_NAMES_SHOWN) or "none"
-        raise EmulationError(
-            f"{path}: expected one recording, got {names}; name one with `recording` in a file for --emulator"
-        )
-    trace = found[0].trace
+    trace = one_recording(read_recordings([path]), recording, path).trace
     if start_ms >= trace.period_ms:
         raise EmulationError(
             f"{path}: expected start_s below the trace's {trace.duration_s:g} s, got {start_ms / 1000:g}"

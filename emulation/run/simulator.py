@@ -22,7 +22,7 @@ from emulation.run.qos import (
     Delays,
     ElementQoS,
     ElementSeries,
-    EpochTurn,
+    EpochEnd,
     FlowQoS,
     LimitEstimate,
     QoS,
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 Progress = Callable[[int], None]
-_TURNS = ("waited", "looked_up", "raised", "kept")
+_EPOCH_ENDS = ("waited", "looked_up", "raised", "kept")
 _LIMITS = ("unknown", "limited", "cleared", "split")  # enum rtcp_class
 _NO_STATE = 2**32 - 1
 
@@ -160,7 +160,7 @@ def _element_qos(name: str, row: dict[str, Any], delay: Delays | None = None) ->
 
 
 def _flow_qos(spec: FlowSpec, flow: dict[str, Any], measured_s: float) -> FlowQoS:
-    turns = zip(
+    ends = zip(
         flow["turn_at_us"].tolist(),
         flow["turn_measured_bytes_per_s"].tolist(),
         flow["turn_epoch"].tolist(),
@@ -176,9 +176,9 @@ def _flow_qos(spec: FlowSpec, flow: dict[str, Any], measured_s: float) -> FlowQo
         undone=flow["undone"],
         complete_s=None if flow["complete_s"] < 0 else flow["complete_s"],
         rtt=Delays(_rtt_edges_us(), flow["rtt_hist"]),
-        turns=tuple(
-            EpochTurn(at_us / 1000, measured, epoch, None if state == _NO_STATE else state, _TURNS[kind])
-            for at_us, measured, epoch, state, kind in turns
+        epoch_ends=tuple(
+            EpochEnd(at_us / 1000, measured, epoch, None if state == _NO_STATE else state, _EPOCH_ENDS[kind])
+            for at_us, measured, epoch, state, kind in ends
         ),
         transfers=_transfers(spec, flow),
         limits=_limits(flow),

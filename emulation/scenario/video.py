@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from emulation.run.qos import FlowQoS
+from emulation.run.qos import FlowQoS, fields_of
 from emulation.scenario.path import Frozen
 
 __all__ = ["Abr", "ChunkQoS", "VideoFlowQoS", "VideoQoS", "VideoSpec"]
@@ -178,25 +178,9 @@ class VideoQoS:
 
     def summary(self) -> dict[str, object]:
         """Return the figures as JSON data."""
-        return {
-            "qoe": self.qoe,
-            "startup_s": self.startup_s,
-            "rebuffer_s": self.rebuffer_s,
-            "interruptions": self.interruptions,
-            "mean_kbps": self.mean_kbps,
-            "switches": self.switches,
-            "chunks": [
-                {
-                    "bitrate_kbps": chunk.bitrate_kbps,
-                    "size_bytes": chunk.size_bytes,
-                    "start_s": chunk.start_s,
-                    "download_s": chunk.download_s,
-                    "rebuffer_s": chunk.rebuffer_s,
-                    "buffer_s": chunk.buffer_s,
-                }
-                for chunk in self.chunks
-            ],
-        }
+        figures = ("qoe", "startup_s", "rebuffer_s", "interruptions", "mean_kbps", "switches")
+        of_chunk = ("bitrate_kbps", "size_bytes", "start_s", "download_s", "rebuffer_s", "buffer_s")
+        return {**fields_of(self, *figures), "chunks": [fields_of(chunk, *of_chunk) for chunk in self.chunks]}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

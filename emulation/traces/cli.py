@@ -291,23 +291,17 @@ def _facts(recording: Recording) -> dict[str, Any]:
 
 
 def _print_table(rows: Sequence[dict[str, Any]]) -> None:
-    headings = ("files", "seconds", "epochs", "Mbit/s", "CoV", "gaps", "longest")
-    print_table(
-        [Column("recording", least=16), *(Column(heading, "right") for heading in headings)],
-        (
-            (
-                row["name"],
-                str(row["files"]),
-                f"{row['duration_s']:.1f}",
-                str(row["epochs"]),
-                f"{row['mean_rate_mbps']:.2f}",
-                f"{row['cov_1s']:.2f}",
-                str(row["gaps"]),
-                f"{row['longest_gap_s']:.1f} s",
-            )
-            for row in rows
-        ),
-    )
+    forms = {
+        "files": "{files}",
+        "seconds": "{duration_s:.1f}",
+        "epochs": "{epochs}",
+        "Mbit/s": "{mean_rate_mbps:.2f}",
+        "CoV": "{cov_1s:.2f}",
+        "gaps": "{gaps}",
+        "longest": "{longest_gap_s:.1f} s",
+    }
+    columns = [Column("recording", least=16), *(Column(heading, "right") for heading in forms)]
+    print_table(columns, ((row["name"], *(form.format(**row) for form in forms.values())) for row in rows))
 
 
 def _scale(scale_ms: float) -> str:

@@ -190,7 +190,7 @@ def mahimahi(
     fetcher = [*PYTHON, str(TRAFFIC), "fetch", *fetch]
     with (
         shells.nested([["mm-delay", str(delay_ms)], link], folder=MAHIMAHI) as up,
-        process(*up[-1].enter, *fetcher, "--host", up[-1].base) as started,
+        process(*up[-1].enter, *fetcher, "--host", up[-1].address) as started,
     ):
         yield started
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from emulation.figure import new_figure
-from emulation.run.plot import FAINT, FLOW_COLOURS, INK, STYLE, check_path, save
+from emulation.figure import PALETTE, new_figure
+from emulation.run.plot import FAINT, INK, STYLE, check_path, save
 from experiments.figures import UNVALIDATED
 from experiments.policing.campaign import CCAS, Case, Results
 from experiments.policing.statements import NAMES
@@ -59,7 +59,7 @@ def make_figure(results: Results) -> Figure:
 def _panel(axes: Axes, results: Results, *, access_mbps: float, rtt_ms: float) -> None:
     settings = results.settings
     sizes_mb = np.array(settings.sizes_bytes) / 1e6
-    for cca, colour in zip(CCAS, FLOW_COLOURS, strict=False):
+    for cca, colour in zip(CCAS, PALETTE, strict=False):
         cells = [results.files[Case(cca, access_mbps, rtt_ms, size)] for size in settings.sizes_bytes]
         mean = 100 * np.array([cell.retransmission_rate.mean() for cell in cells])
         half = 100 * np.array([interval_of(cell.retransmission_rate) for cell in cells])

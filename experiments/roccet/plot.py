@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from emulation.errors import EmulationError
-from emulation.figure import new_figure
-from emulation.run.plot import FAINT, FLOW_COLOURS, INK, STYLE, check_path, save
+from emulation.figure import PALETTE, new_figure
+from emulation.run.plot import FAINT, INK, STYLE, check_path, save
 from emulation.run.simulator import simulate
 from experiments.roccet.cases import KINDS, RIVALS, made_cases
 from experiments.roccet.made import NAMES
@@ -31,7 +31,7 @@ from training.intervals import interval_of
 
 __all__ = ["draw", "make_figure"]
 
-COLOURS = dict(zip(("roccet", "cubic", "bbr", "bbr3"), FLOW_COLOURS, strict=False)) | {"held": FAINT}
+COLOURS = dict(zip(("roccet", "cubic", "bbr", "bbr3"), PALETTE, strict=False)) | {"held": FAINT}
 SMOOTH = {**STYLE, "lw": 1.2}
 
 

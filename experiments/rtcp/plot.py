@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from emulation.figure import new_figure
-from emulation.run.plot import FAINT, FLOW_COLOURS, INK, check_path, save
+from emulation.figure import PALETTE, new_figure
+from emulation.run.plot import FAINT, INK, check_path, save
 from experiments.figures import UNVALIDATED
 from experiments.rtcp.campaign import PAIRS, Results
 from experiments.rtcp.statements.common import NAMES
@@ -53,7 +53,7 @@ def _panel(axes: Axes, results: Results, *, place: str) -> None:
     settings = results.settings
     limited = settings.limited[place]
     sizes_mb = np.array(settings.sizes_bytes) / 1e6
-    for pair, colour in zip(PAIRS.items(), FLOW_COLOURS, strict=False):
+    for pair, colour in zip(PAIRS.items(), PALETTE, strict=False):
         for cca, style in zip(pair, ("--", "-"), strict=True):
             rates = [rate(results, place, cca, size) for size in settings.sizes_bytes]
             mean = 100 * np.array([values.mean() for values in rates])

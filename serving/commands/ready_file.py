@@ -19,14 +19,14 @@ class ReadyFile:
         if path is not None and not path.parent.is_dir():
             raise SettingsError(f"--ready-file {path}: expected the folder {path.parent} to exist; make it first")
         self._path = path
-        self._is_ours = False
+        self._is_built_in = False
 
     def __enter__(self) -> None:
         """Leave the file alone: a running registry may have written it."""
 
     def __exit__(self, *_: object) -> None:
         """Remove the file if `take` was called: only then it belongs to this process."""
-        if self._is_ours and self._path is not None:
+        if self._is_built_in and self._path is not None:
             self._path.unlink(missing_ok=True)
 
     def take(self) -> None:
@@ -37,7 +37,7 @@ class ReadyFile:
         if self._path is not None:
             # A file that a killed process left would give its reader a wrong URL.
             self._path.unlink(missing_ok=True)
-            self._is_ours = True
+            self._is_built_in = True
 
     def write(self, url: str) -> None:
         """Write the registry's URL to the file. Raises SettingsError where it cannot be written."""

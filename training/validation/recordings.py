@@ -206,7 +206,7 @@ def _levels(ensemble: Ensemble, recordings: Sequence[Recording], runs: Sequence[
     found = []
     for _recording, run in zip(recordings, runs, strict=True):
         starts_ms = run.windows.start_ms
-        turns = run.flows[0].turns
+        turns = run.flows[0].epoch_ends
         if not turns:
             found.append(np.zeros(len(starts_ms), dtype=np.int64))
             continue

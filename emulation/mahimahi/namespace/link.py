@@ -145,7 +145,7 @@ def plan_of(job: dict[str, Any]) -> dict[str, Any]:
     return {"port": PORT, **shared, **job["policers"]}
 
 
-def watchers(job: dict[str, Any], up: list[shells.Inner]) -> dict[str, list[str]]:
+def watchers(job: dict[str, Any], up: list[shells.Space]) -> dict[str, list[str]]:
     """Return the command line of the policers on each side of the link.
 
     The policers before the link run in the namespace of mm-delay, those behind it in the innermost namespace.
@@ -172,7 +172,7 @@ def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
         shells.call(*up[-1].enter, "sysctl", "-qw", f"net.ipv4.tcp_rmem={run_job.BUFFERS_BYTES}")
         sides = watchers(job, up)
         started = [stack.enter_context(program(f"policers {side}", *words)) for side, words in sides.items()]
-        words = (*up[-1].enter, *run_job.PYTHON, str(FLOWS), "take", str(PLAN), str(taken), up[-1].base)
+        words = (*up[-1].enter, *run_job.PYTHON, str(FLOWS), "take", str(PLAN), str(taken), up[-1].address)
         started += [stack.enter_context(program("receiver", *words)), server]
         for one in started:
             one.expect("ready")

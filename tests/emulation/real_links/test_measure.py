@@ -75,7 +75,7 @@ def test_a_broken_line_is_named(line: str) -> None:
 @pytest.mark.parametrize("text", ["", "hello\n", "# a comment\n"])
 def test_text_that_is_no_log_is_refused(text: str) -> None:
     scenario = Scenario(name="it", link=LinkSpec(rate_mbps=1), flows=(FlowSpec(cca="reno"),))
-    with pytest.raises(EmulationError, match="it: mm-link's log.*: expected"):
+    with pytest.raises(EmulationError, match=r"it: mm-link's log.*: expected"):
         to_qos(scenario, result(text, sent=[], received=[]))
 
 

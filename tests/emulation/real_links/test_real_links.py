@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -143,10 +144,14 @@ def below(parent: int) -> set[int]:
 
 
 def state_of_the_machine() -> dict[str, object]:
-    """What a run could leave: mounts, rules, settings, network devices, files."""
+    """What a run could leave: mounts, rules, settings, network devices, files.
+
+    Other programs on the machine may mount something in their temporary folders meanwhile. A run mounts nothing there.
+    """
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     rules = subprocess.run(["iptables-save", "-t", "nat"], capture_output=True, text=True, check=False).stdout
     return {
-        "mounts": sorted(Path("/proc/self/mountinfo").read_text().splitlines()),
+        "mounts": sorted(line for line in mounts if not line.split()[4].startswith(f"{tempfile.gettempdir()}/")),
         "rules": [line for line in rules.splitlines() if "-A" in line],
         "ip_forward": Path("/proc/sys/net/ipv4/ip_forward").read_text(),
         "tcp_wmem": Path("/proc/sys/net/ipv4/tcp_wmem").read_text(),

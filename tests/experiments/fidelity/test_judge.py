@@ -31,7 +31,7 @@ def run(
         rtt_p50_ms=0.0,
         timeouts=0,
     )
-    return RunResult(key="", figures=figures, machine=Machine(idle_share=0.5, load=1.0, late_share=late_share))
+    return RunResult(key="", figures=figures, machine=Machine(late_share=late_share))
 
 
 def compared(plan: Plan, case: Case, real: Sequence[RunResult], simulated: Sequence[RunResult]) -> Comparison:

@@ -152,7 +152,7 @@ def test_pause_ends_on_the_operators_word_and_may_clear() -> None:
     assert not decide(situation(ONE, offer=TWO, good=ONE, record=record(ONE))).may_clear
 
 
-def test_text_of_the_last_write_is_ours_where_the_last_known_good_was_damaged() -> None:
+def test_text_of_the_last_write_is_built_in_where_the_last_known_good_was_damaged() -> None:
     assert outcome(situation(ONE, record=record(ONE), offer=TWO)) == ("apply", TWO, None)
     assert outcome(situation(THREE, record=record(ONE), offer=TWO)) == ("nothing", None, State.DEGRADED)
 
