@@ -43,20 +43,20 @@ class VideoSpec(Frozen):
     A chunk is requested when the previous one has arrived and the buffer has room for it. bola may wait longer.
     """
 
-    abr: Abr = Field("bola", description="what chooses the bitrates")
+    abr: Abr = Field("bola", description="algorithm that chooses the bitrates")
     bitrates_kbps: tuple[Kbps, ...] = Field(
         (300, 750, 1200, 1850, 2850, 4300), min_length=1, max_length=64, description="ascending; Mao et al. 2017"
     )
-    chunk_s: float = Field(4.0, gt=0, le=600, description="what a chunk plays")
-    chunks: int = Field(12, ge=1, le=100_000, description="how many")
+    chunk_s: float = Field(4.0, gt=0, le=600, description="playing time of a chunk")
+    chunks: int = Field(12, ge=1, le=100_000, description="number of chunks")
     sizes_bytes: tuple[tuple[Bytes, ...], ...] = Field(
-        (), description="of each chunk at each bitrate, in their orders; none: bitrate x chunk_s"
+        (), description="size of each chunk at each bitrate, in their orders; empty: bitrate x chunk_s"
     )
-    buffer_s: float = Field(30.0, gt=0, le=86400, description="most playing time that the player holds")
-    first_kbps: int | None = Field(None, description="of the first chunk; None: the lowest")
-    page_bytes: int = Field(0, ge=0, le=MOST_BYTES, description="fetched in front of the first chunk")
-    rebuffer_penalty_mbps: float = Field(4.3, ge=0, le=1e6, description="mu: of a second without picture")
-    switch_penalty: float = Field(1.0, ge=0, le=1e6, description="lambda: of each Mbit/s between two chunks")
+    buffer_s: float = Field(30.0, gt=0, le=86400, description="maximum of playing time in the player's buffer")
+    first_kbps: int | None = Field(None, description="bitrate of the first chunk; None: the lowest")
+    page_bytes: int = Field(0, ge=0, le=MOST_BYTES, description="size of a page that is fetched before the first chunk")
+    rebuffer_penalty_mbps: float = Field(4.3, ge=0, le=1e6, description="mu: penalty of a second of rebuffering")
+    switch_penalty: float = Field(1.0, ge=0, le=1e6, description="lambda: penalty of each Mbit/s between two chunks")
 
     @model_validator(mode="after")
     def _fits_together(self) -> VideoSpec:
