@@ -89,7 +89,7 @@ def _stamps_ms(text: str) -> list[int] | None:
     return list(found.values()) if len(found) == 2 else None
 
 
-def _run(job: Job, attempt: Attempt, prepare: Callable[[Job], None]) -> dict[str, Any]:
+def run(job: Job, attempt: Attempt, prepare: Callable[[Job], None]) -> dict[str, Any]:
     """Prepare the namespaces and run the job.
 
     Raises:
@@ -138,7 +138,7 @@ def main(attempt: Attempt, *, prepare: Callable[[Job], None] = lambda _: None) -
     _go_first()
     threading.Thread(target=_end_with_owner, daemon=True).start()
     try:
-        result = _run(json.loads(line), attempt, prepare)
+        result = run(json.loads(line), attempt, prepare)
     except OSError as error:
         result = {"error": f"{error.filename or 'a file'}: {error.strerror}"}
     except (shells.ShellError, RuntimeError, ValueError) as error:

@@ -58,6 +58,7 @@ def test_a_pause_of_the_machine_is_many_late_timers_and_not_one() -> None:
         program.send_signal(signal.SIGCONT)
         # In one line: those of the pause are told of at once.
         _until(lambda: any(late > 0.25e9 / _late.EVERY_NS for _, _, late in watch._lines[before:]))
+    assert all(late <= count for _, count, late in watch._lines)
 
 
 def _until(is_so: Callable[[], bool]) -> None:
