@@ -51,7 +51,7 @@ _ONCE_PER_ACK = ("_cong_control", "_pkts_acked")
 # The name of the object that calls the kernel's CUBIC, and the name under which it is registered.
 _KERNELS_CUBIC = "kernels_cubic"
 # Registers the object, and takes it back when standard input is closed, also because this process was killed.
-_KEEPER = """trap '' INT TERM HUP
+_REGISTER = """trap '' INT TERM HUP
 bpftool struct_ops register "$1" >&2 || exit 1
 echo ready
 cat
@@ -239,7 +239,7 @@ def _ns_of_kernels_cubic(veth: _Veth) -> float | None:
         return None
     others = set(_programs())
     try:
-        with _process(["sh", "-c", _KEEPER, "keeper", str(file), _KERNELS_CUBIC]):
+        with _process(["sh", "-c", _REGISTER, "register", str(file), _KERNELS_CUBIC]):
             return _ns_per_ack(veth, _KERNELS_CUBIC, others)
     except (EmulationError, shells.ShellError):
         return None

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -146,17 +145,18 @@ def below(parent: int) -> set[int]:
 def state_of_the_machine() -> dict[str, object]:
     """What a run could leave: mounts, rules, settings, network devices, files.
 
-    Other programs on the machine may mount something in their temporary folders meanwhile. A run mounts nothing there.
+    Of mounts it has those at the places that runs use. Other programs on the machine may mount something elsewhere.
     """
-    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    places = sorted(words[4] for words in mounts if words[4].startswith(("/run", "/etc", "/usr")))
     rules = subprocess.run(["iptables-save", "-t", "nat"], capture_output=True, text=True, check=False).stdout
     return {
-        "mounts": sorted(line for line in mounts if not line.split()[4].startswith(f"{tempfile.gettempdir()}/")),
+        "mounts": [place for place in places if not place.startswith("/run/netns")],
         "rules": [line for line in rules.splitlines() if "-A" in line],
         "ip_forward": Path("/proc/sys/net/ipv4/ip_forward").read_text(),
         "tcp_wmem": Path("/proc/sys/net/ipv4/tcp_wmem").read_text(),
         "devices": sorted(path.name for path in Path("/sys/class/net").iterdir()),
-        "files": sorted(path.name for path in Path("/run").iterdir()),
+        "files": sorted(path.name for path in Path("/run").iterdir() if path.name != "netns"),
     }
 
 
