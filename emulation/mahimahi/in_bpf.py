@@ -10,8 +10,8 @@ configuration for all of them. Therefore:
     another program       may have registered the algorithm, for example a server in operation. It keeps the
                           algorithm, and the emulation is refused, because its runs would change the parameters there
 
-A separate process (unloader.py) holds the lock and the folder of pins. It unloads the algorithms when this process closes
-them, and also when this process ends or is killed.
+A separate process (unloader.py) holds the lock and the folder of pins. It unloads the algorithms when this process
+closes them, and also when this process ends or is killed.
 
 Limits: if the unloader itself is killed, the algorithms stay registered until the machine restarts, or until
 `bpftool struct_ops unregister` removes them.

@@ -16,7 +16,7 @@ from emulation.errors import TraceError
 from emulation.options import FiniteRange, check_output
 from emulation.traces._sources import TRACE_SUFFIXES, is_trace
 from emulation.traces.epochs import epochs
-from emulation.traces.reader import read, survey
+from emulation.traces.reader import read
 from emulation.traces.recording import Recording
 from emulation.traces.trace import Trace
 from emulation.traces.variation import variation_of
@@ -63,7 +63,7 @@ def check(paths: tuple[Path, ...], *, as_json: bool) -> None:
     Example:
       ccatune traces check recordings/
     """
-    reading = survey(list(paths))
+    reading = read(list(paths), skip_bad=True, may_be_empty=True)
     rows = [_facts(recording) for recording in reading.recordings]
     if as_json:
         found = {"recordings": rows, "bad_files": reading.skipped, "unread_files": reading.unread}

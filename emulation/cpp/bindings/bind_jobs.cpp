@@ -118,8 +118,8 @@ void bind_jobs(nb::module_& m) {
             "cca"_a, "params"_a, "table"_a.none() = nb::none(), "delay_class"_a = 0, "start_s"_a = 0.0,
             "stop_s"_a.none() = nb::none(), "transfers"_a = std::vector<Transfer>{}, "client"_a = 0u,
             "receiver"_a = ReceiverConfig{}, "after"_a.none() = nb::none(), "video"_a.none() = nb::none(),
-            "transfers: none is data without end, unless there is a video. client: whose buckets it draws from and whose limiter R-TCP knows, "
-            "numbered from 0. after: start_s counts from the end of that flow, one before this.");
+            "transfers: none is data without end, unless there is a video. client: the receiving client, numbered from 0, "
+            "whose flows share buckets and R-TCP's knowledge. after: start_s counts from the end of that earlier flow.");
     nb::class_<Job>(m, "Job", "One run.")
         .def(
             "__init__",
@@ -148,11 +148,11 @@ void bind_jobs(nb::module_& m) {
             "flows"_a, "link"_a, "before"_a, "behind"_a, "acks"_a, "rtt_ms"_a, "loss"_a, "duration_s"_a,
             "warmup_s"_a, "window_s"_a, "sample_s"_a, "seed"_a, "audit"_a = false,
             "keep_s"_a = 0.0, "delays"_a.none() = nb::none(),
-            "audit: check at every event that all adds up; RuntimeError says what does not. keep_s: what R-TCP knows "
-            "of a client outlives its connections by so much. delays: those of ACKs, in place of rtt_ms.");
+            "audit: check the accounts at every event; a RuntimeError reports the first fault. keep_s: time for which "
+            "R-TCP's knowledge of a client is kept after its last connection. delays: of the ACKs, in place of rtt_ms.");
     m.def("run", &run, "jobs"_a, "threads"_a, "progress"_a.none() = nb::none(),
           "Run jobs on threads, without the GIL; progress(done) is called about ten times a second.");
-    nb::class_<Trial>(m, "Trial", "What all flows of a case run.")
+    nb::class_<Trial>(m, "Trial", "The algorithm of all flows of a case.")
         .def(
             "__init__",
             [](Trial* self, std::string cca, std::vector<std::uint32_t> params, std::shared_ptr<Table> table) {

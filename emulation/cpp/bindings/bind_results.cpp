@@ -125,7 +125,7 @@ nb::typed<nb::list, Dict> dicts(const std::vector<Row>& rows, Dict (*one)(const 
 
 void bind_results(nb::module_& m);
 void bind_results(nb::module_& m) {
-    nb::class_<SimulationResult>(m, "Result", "What a run gave; times in the units of their names.")
+    nb::class_<SimulationResult>(m, "Result", "The result of a run; times in the units of their names.")
         .def_ro("capacity_bytes", &SimulationResult::capacity_bytes)
         .def_ro("delivered_bytes", &SimulationResult::delivered_bytes)
         .def_ro("packets", &SimulationResult::packets)

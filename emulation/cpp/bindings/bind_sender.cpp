@@ -115,7 +115,7 @@ void bind_packets(nb::module_& m) {
         .def_ro("seq", &Packet::seq)
         .def_ro("tx", &Packet::tx)
         .def_ro("sent_us", &Packet::sent_us);
-    nb::class_<Ack>(m, "Ack", "What a receiver answers.")
+    nb::class_<Ack>(m, "Ack", "An ACK of a receiver.")
         .def_ro("cumulative", &Ack::cumulative)
         .def_ro("window_pkts", &Ack::window_pkts)
         .def_ro("echo_tx", &Ack::echo_tx)

@@ -68,7 +68,7 @@ public:
         for (std::uint32_t i = 0; i < ack.block_count; ++i) {
             const auto [first, last] = ack.blocks[i];
             check(ack.cumulative < first && first < last && last <= next,
-                  "flow %: a block from % to % behind an ACK of %, where % were sent",
+                  "flow %: a block from % to % beyond an ACK of %, where % were sent",
                   {id, first, last, ack.cumulative, next});
         }
     }
