@@ -13,14 +13,19 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.ticker import MaxNLocator
 
 from kmod.terminal import visible
 
-__all__ = ["columns_that_fit", "new_figure"]
+__all__ = ["PALETTE", "columns_that_fit", "dress", "new_figure"]
+
+# Colours of Okabe and Ito 2008, which colour-blind readers can distinguish.
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 
 # Of an entry of a legend of 9 points: its mark with the gaps, and the mean width of a character.
 MARK_IN, CHARACTER_IN = 0.5, 0.07
@@ -44,6 +49,18 @@ def new_figure(width_in: float, height_in: float, *, facecolor: str = "white") -
     figure = _PlainFigure((width_in, height_in), dpi=130, layout="constrained", facecolor=facecolor)
     FigureCanvasAgg(figure)
     return figure
+
+
+def dress(axes: Axes, *, ink: str, grid: str, spine: str, ticks: int) -> None:
+    """Give axes a quiet look, in these colours. ticks: the largest number of ticks of the y-axis."""
+    axes.grid(color=grid, lw=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=ink, length=3, labelsize=9)
+    for side, is_shown in (("top", False), ("right", False), ("left", True), ("bottom", True)):
+        axes.spines[side].set_visible(is_shown)
+        axes.spines[side].set_color(spine)
+    if not axes.yaxis_inverted() and len(axes.get_yticks()):
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 2.5, 5, 10]))
 
 
 def columns_that_fit(handles: Sequence[Artist], width_in: float) -> int:

@@ -154,14 +154,7 @@ def measure_scaling(duration_s: float) -> Figures:
 
 def measure_core() -> Figures:
     """Return the ns per ACK of each algorithm's core alone."""
-    return {
-        "gr_ns_per_ack": _engine.gr_ns_per_ack(ACKS),
-        "reno_ns_per_ack": _engine.reno_ns_per_ack(ACKS),
-        "cubic_ns_per_ack": _engine.cubic_ns_per_ack(ACKS),
-        "bbr_ns_per_ack": _engine.bbr_ns_per_ack(ACKS),
-        "bbr3_ns_per_ack": _engine.bbr3_ns_per_ack(ACKS),
-        "sent_log_ns_per_ack": _engine.sent_log_ns_per_ack(ACKS),
-    }
+    return {f"{name}_ns_per_ack": ns for name, ns in _engine.core_ns_per_ack(ACKS).items()}
 
 
 def describe_machine() -> dict[str, str]:
@@ -203,11 +196,11 @@ def measure(parts: Sequence[str], *, repeats: int, duration_s: float, quiet: boo
 
     The parts alternate, so that a short load on the machine does not affect only one of them.
     """
-    asked = [PARTS[name] for name in parts if name != "scaling" or default_threads() > 1]
+    measured = [PARTS[name] for name in parts if name != "scaling" or default_threads() > 1]
     runs: defaultdict[str, list[float]] = defaultdict(list)
     console = as_written(stderr=True)
     for _ in track(range(repeats), "measuring", console=console, transient=True, disable=quiet):
-        for part in asked:
+        for part in measured:
             for name, value in part(duration_s).items():
                 runs[name].append(value)
     return dict(runs)
@@ -280,7 +273,7 @@ def figures_of_bpf() -> dict[str, Figure]:
 
 
 @click.command()
-@click.option("--repeats", type=click.IntRange(1, 99), default=5, show_default=True, help="Runs behind each median.")
+@click.option("--repeats", type=click.IntRange(1, 99), default=5, show_default=True, help="Runs per median.")
 @click.option(
     "--duration", "duration_s", type=FiniteRange(1, 86400), default=3600.0, show_default=True,
     help="Simulated seconds of a run.",

@@ -24,16 +24,15 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from emulation.errors import EmulationError
 from emulation.mahimahi.in_bpf import InBpf, available_ccas
-from emulation.mahimahi.namespace import traffic
+from emulation.mahimahi.namespace import shells, traffic
+from emulation.mahimahi.process import BARE_PYTHON
 from emulation.mahimahi.translate import Files
 from kmod import bpf_host
 from kmod.abi import ALGORITHMS
@@ -46,13 +45,13 @@ TURNS = 4
 TURN_S = 0.25
 COST_S = 0.5
 _PROGRAMS = ("bpftool", "ip", "nsenter", "setpriv", "unshare")
-_SENDER, _RECEIVER, _PORT = "10.9.0.1", "10.9.0.2", 5201
+_NETWORK, _RECEIVER, _PORT = "10.9.0", "10.9.0.2", 5201
 # The operations that the kernel calls once per ACK. An algorithm has one of them.
 _ONCE_PER_ACK = ("_cong_control", "_pkts_acked")
 # The name of the object that calls the kernel's CUBIC, and the name under which it is registered.
 _KERNELS_CUBIC = "kernels_cubic"
 # Registers the object, and takes it back when standard input is closed, also because this process was killed.
-_KEEPER = """trap '' INT TERM HUP
+_REGISTER = """trap '' INT TERM HUP
 bpftool struct_ops register "$1" >&2 || exit 1
 echo ready
 cat
@@ -124,67 +123,45 @@ def measure_bpf() -> dict[str, float]:
     """
     if reason := lacking():
         raise EmulationError(f"bench: expected a machine that can load algorithms in BPF, but {reason}")
-    with _Veth() as veth:
-        others = set(_programs())
-        with InBpf(BPF_CCAS) as host:
-            return _costs(veth, host, others) | _shares(veth, host)
+    try:
+        with _veth() as veth:
+            others = set(_programs())
+            with InBpf(BPF_CCAS) as host:
+                return _costs(veth, host, others) | _shares(veth, host)
+    except shells.ShellError as error:
+        raise EmulationError(f"bench: {error}") from error
 
 
 # --- flows ----------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class _Veth:
-    """A veth between two network namespaces, and a receiver at its end. Both namespaces end with this process."""
+    """A veth between two network namespaces, with a receiver at the far end. near: the namespace of the senders."""
 
-    def __init__(self) -> None:
-        self._stack = ExitStack()
-        self._namespaces: list[int] = []
-
-    def __enter__(self) -> _Veth:
-        try:
-            self._build()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _build(self) -> None:
-        holder = ["unshare", "--net", "--", "sh", "-c", "echo ready; exec cat"]
-        self._namespaces = [self._stack.enter_context(_process(holder)).pid for _ in range(2)]
-        near, far = (str(pid) for pid in self._namespaces)
-        _run(["ip", "link", "add", "va", "netns", near, "type", "veth", "peer", "name", "vb", "netns", far])
-        for pid, device, address in zip(self._namespaces, ("va", "vb"), (_SENDER, _RECEIVER), strict=True):
-            _run([*_within(pid), "ip", "addr", "add", f"{address}/24", "dev", device])
-            _run([*_within(pid), "ip", "link", "set", device, "up"])
-        receive = ["receive", "--host", _RECEIVER, "--port", str(_PORT)]
-        self._stack.enter_context(_process([*_within(self._namespaces[1]), *_traffic(*receive)]))
+    near: shells.Space
 
     def send(self, cca: str, *, seconds: float) -> float:
         """Run a bulk flow and return its throughput in Mbit/s."""
         words = ["send", "--host", _RECEIVER, "--port", str(_PORT), "--cca", cca, "--seconds", str(seconds)]
-        lines = _run([*_within(self._namespaces[0]), *_traffic(*words, "--sample", "60")]).splitlines()
+        lines = shells.call(*_at(self.near, *words, "--sample", "60")).splitlines()
         return float(json.loads(lines[-1])["mbps"])
 
 
-def _within(pid: int) -> list[str]:
-    """The start of a command that runs in the network namespace of a process. It is killed if this process ends."""
-    return ["setpriv", "--pdeathsig", "KILL", "nsenter", "--net", "--target", str(pid), "--"]
+@contextmanager
+def _veth() -> Iterator[_Veth]:
+    """Make the namespaces and start the receiver. Both end with this process, too."""
+    with (
+        shells.network_namespace() as near,
+        shells.veth(near.enter, "va", _NETWORK) as far,
+        _process(_at(far, "receive", "--host", _RECEIVER, "--port", str(_PORT))),
+    ):
+        yield _Veth(near)
 
 
-def _traffic(*words: str) -> list[str]:
-    return [str(Path(sys.executable).resolve()), "-I", "-S", traffic.__file__, *words]
-
-
-def _run(command: list[str]) -> str:
-    """Run a command and return its output. Raises EmulationError with its complaint."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise EmulationError(f"bench: expected {' '.join(command)} to succeed, got status {done.returncode}: {said}")
-    return done.stdout
+def _at(space: shells.Space, *words: str) -> list[str]:
+    """The command line of the traffic program in a network namespace. It is killed if this process ends."""
+    return ["setpriv", "--pdeathsig", "KILL", *space.enter, *BARE_PYTHON, traffic.__file__, *words]
 
 
 @contextmanager
@@ -262,9 +239,9 @@ def _ns_of_kernels_cubic(veth: _Veth) -> float | None:
         return None
     others = set(_programs())
     try:
-        with _process(["sh", "-c", _KEEPER, "keeper", str(file), _KERNELS_CUBIC]):
+        with _process(["sh", "-c", _REGISTER, "register", str(file), _KERNELS_CUBIC]):
             return _ns_per_ack(veth, _KERNELS_CUBIC, others)
-    except EmulationError:
+    except (EmulationError, shells.ShellError):
         return None
 
 
@@ -285,7 +262,7 @@ def _ns_per_ack(veth: _Veth, name: str, others: set[int]) -> float:
 
 def _programs() -> dict[int, tuple[str, int, int]]:
     """Return name, ns and number of calls of each congestion control's operations in BPF, by the program's number."""
-    listed = json.loads(_run(["bpftool", "--json", "prog", "list"]))
+    listed = json.loads(shells.call("bpftool", "--json", "prog", "list"))
     return {
         int(one["id"]): (one.get("name", ""), int(one.get("run_time_ns", 0)), int(one.get("run_cnt", 0)))
         for one in listed

@@ -201,7 +201,7 @@ def print_figures(scenario: Scenario, qos: QoS) -> None:
             *(f"{value:.0f}" for value in flow.rtt.summary_ms().values()),
             f"{flow.retransmission_rate:.3%}",
             str(flow.timeouts),
-            str(len(flow.turns)),
+            str(len(flow.epoch_ends)),
         )
         for number, (spec, flow) in enumerate(zip(scenario.flows, qos.flows, strict=True), start=1)
     ]

@@ -27,7 +27,7 @@ def main() -> None:
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     now_ns = time.monotonic_ns()
-    told_ns, count, late = now_ns, 0, 0
+    line_ns, count, late = now_ns, 0, 0
     while True:
         due_ns = (now_ns // EVERY_NS + 1) * EVERY_NS
         time.sleep((due_ns - now_ns) / 1e9)
@@ -35,10 +35,10 @@ def main() -> None:
         these, of_them_late = answered(due_ns, now_ns)
         count += these
         late += of_them_late
-        if now_ns - told_ns >= LINE_NS:
+        if now_ns - line_ns >= LINE_NS:
             sys.stdout.write(f"{now_ns / 1e9:.3f} {count} {late}\n")
             sys.stdout.flush()
-            told_ns, count, late = now_ns, 0, 0
+            line_ns, count, late = now_ns, 0, 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ The load of the processors is a poor indicator: on a virtual machine idle proces
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -28,21 +27,17 @@ LATE_MOST = 0.01
 # During this time the shells end and their log is read.
 _AFTER_S = 5.0
 _PROGRAM = Path(__file__).with_name("_late.py")
-# Fields of the line `cpu` in /proc/stat: idle and iowait.
-_IDLE_FIELDS = (3, 4)
 
 
 class Machine(BaseModel):
     """The state of the machine during a run.
 
-    idle_share: the share of the processors' time in which they were idle. load: the load average over a minute.
     late_share: the share of timers that were more than 1 ms late; None: not measured.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Recorded runs state more about the machine.
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
-    idle_share: float = Field(ge=0, le=1)
-    load: float
     late_share: float | None = Field(None, ge=0, le=1)
 
 
@@ -51,19 +46,12 @@ def is_disturbed(machine: Machine | None) -> bool:
     return machine is not None and machine.late_share is not None and machine.late_share > LATE_MOST
 
 
-def _times() -> tuple[int, int]:
-    """Return the numbers of idle ticks and of all ticks of the processors since boot."""
-    fields = [int(word) for word in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]]
-    return sum(fields[at] for at in _IDLE_FIELDS), sum(fields)
-
-
 class Watch:
     """Observes the machine while its context is active. timers: also measure how late timers are."""
 
     def __init__(self, *, timers: bool = False) -> None:
-        self._looks = [(time.monotonic(), *_times())]
         # The lines of the program: time of the line in s, timers due, late timers.
-        self._told: list[tuple[float, int, int]] = []
+        self._lines: list[tuple[float, int, int]] = []
         self._timers = timers
         self._program: subprocess.Popen[str] | None = None
 
@@ -87,7 +75,7 @@ class Watch:
         with program.stdout as lines:
             for line in lines:
                 at_s, count, late = line.split()
-                self._told.append((float(at_s), int(count), int(late)))
+                self._lines.append((float(at_s), int(count), int(late)))
 
     def during_a_run(self, duration_s: float) -> Machine:
         """Return the state during a run of `duration_s` whose results have just been read.
@@ -97,19 +85,8 @@ class Watch:
         return self.during_the_last(duration_s + _AFTER_S)
 
     def during_the_last(self, duration_s: float) -> Machine:
-        """Return the state during the last `duration_s` seconds.
-
-        idle_share covers a longer time: since the latest observation that is at least `duration_s` old, or since the
-        first one. load is the present load.
-        """
-        now_s, (idle, ticks) = time.monotonic(), _times()
-        before = [look for look in self._looks if look[0] <= now_s - duration_s]
-        _, idle_then, ticks_then = before[-1] if before else self._looks[0]
-        self._looks.append((now_s, idle, ticks))
-        told = [line for line in list(self._told) if line[0] > now_s - duration_s]
-        timers = sum(count for _, count, _ in told)
-        return Machine(
-            idle_share=round((idle - idle_then) / max(ticks - ticks_then, 1), 3),
-            load=round(os.getloadavg()[0], 2),
-            late_share=round(sum(late for _, _, late in told) / timers, 5) if timers else None,
-        )
+        """Return the state during the last `duration_s` seconds."""
+        now_s = time.monotonic()
+        lines = [line for line in list(self._lines) if line[0] > now_s - duration_s]
+        timers = sum(count for _, count, _ in lines)
+        return Machine(late_share=round(sum(late for _, _, late in lines) / timers, 5) if timers else None)

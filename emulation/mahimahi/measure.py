@@ -80,7 +80,7 @@ def _flow(run: RunArrays, number: int) -> FlowQoS:
         undone=run.result["counters"]["TCPSpuriousRTOs"] if len(scenario.flows) == 1 else 0,
         complete_s=transfers[-1].complete_s if is_over else None,
         rtt=_counted(sent.columns["rtt_us"][counts], _engine.rtt_edges_us()),
-        turns=(),
+        epoch_ends=(),
         transfers=transfers,
     )
 
@@ -186,7 +186,9 @@ def to_qos(scenario: Scenario, result: dict[str, Any], *, series_every_s: float 
     delays_ms = link.delays_ms[link.departures_ms > round(scenario.warmup_s * 1000)]
     queueing_delay = _counted_ms(delays_ms, _engine.delay_edges_us())
     capacity_bytes, delivered_bytes = int(windows.capacity_bytes.sum()), int(windows.delivered_bytes.sum())
-    resent, sent = (sum(s.gained(name, *span) for s, _ in run.ends) for name in ("total_retrans_pkts", "segments_out"))
+    retransmitted, sent = (
+        sum(s.gained(name, *span) for s, _ in run.ends) for name in ("total_retrans_pkts", "segments_out")
+    )
     elements = _elements(run, queueing_delay)
     of_link = next(element for element in elements if element.name == "link")
     return QoS(
@@ -197,7 +199,7 @@ def to_qos(scenario: Scenario, result: dict[str, Any], *, series_every_s: float 
         utilization=delivered_bytes / max(capacity_bytes, 1),
         queueing_delay=queueing_delay,
         mean_queueing_delay_ms=float(delays_ms.mean()) if len(delays_ms) else 0.0,
-        retransmission_rate=resent / max(sent, 1.0),
+        retransmission_rate=retransmitted / max(sent, 1.0),
         packets=int(windows.packets.sum()),
         simulated_packets=of_link.passed,
         sent=elements[0].entered,

@@ -23,7 +23,7 @@ from emulation.errors import EmulationError
 from emulation.scenario.files import first_fault
 from kmod.ensemble import write_atomically
 
-__all__ = ["FILE_NAME", "Metadata", "Ours", "RunNote", "read_metadata", "write_metadata"]
+__all__ = ["FILE_NAME", "CcatuneEntries", "Metadata", "RunNote", "read_metadata", "write_metadata"]
 
 FILE_NAME = "pantheon_metadata.json"
 OLD_NAMES = {
@@ -55,7 +55,7 @@ class RunNote(_Tolerant):
     late_share: float | None = None
 
 
-class Ours(_Tolerant):
+class CcatuneEntries(_Tolerant):
     """The entries that ccatune adds to the file. runs: verdicts by scheme and number of the run."""
 
     link: str | None = Field(
@@ -93,7 +93,7 @@ class Metadata(_Tolerant):
     remote_if: str | None = None
     ntp_addr: str | None = None
     git_summary: str = ""
-    ccatune: Ours | None = None
+    ccatune: CcatuneEntries | None = None
 
     @property
     def run_ids(self) -> range:

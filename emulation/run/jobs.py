@@ -32,22 +32,6 @@ __all__ = ["BYTES_PER_S", "Jobs"]
 BYTES_PER_S = 125_000  # of one Mbit/s
 
 
-def _opportunities(trace: Trace, made: dict[int, Any]) -> Any:
-    # One conversion per trace object. All jobs of a call share it.
-    if id(trace) not in made:
-        made[id(trace)] = _engine.Opportunities(trace.opportunities_ms, trace.period_ms)
-    return made[id(trace)]
-
-
-def _table(text: str, cca: str, made: dict[str, Any]) -> Any:
-    if text not in made:
-        try:
-            made[text] = _engine.Table(text, cca)
-        except OSError as error:
-            raise EmulationError(f"{error.strerror}; write it with kmod.ensemble.table_text") from error
-    return made[text]
-
-
 class Jobs:
     """Builds the engine's jobs. Each trace and each table is converted once and then shared."""
 
@@ -57,7 +41,18 @@ class Jobs:
 
     def table(self, text: str | None, cca: str) -> Any:
         """Return the parsed table of an algorithm; None without a text."""
-        return None if text is None else _table(text, cca, self._tables)
+        if text is not None and text not in self._tables:
+            try:
+                self._tables[text] = _engine.Table(text, cca)
+            except OSError as error:
+                raise EmulationError(f"{error.strerror}; write it with kmod.ensemble.table_text") from error
+        return None if text is None else self._tables[text]
+
+    def opportunities(self, trace: Trace) -> Any:
+        """Return the opportunities of a trace."""
+        if id(trace) not in self._traces:
+            self._traces[id(trace)] = _engine.Opportunities(trace.opportunities_ms, trace.period_ms)
+        return self._traces[id(trace)]
 
     def flow(self, flow: FlowSpec, clients: dict[str, int]) -> Any:
         table = self.table(flow.ensemble_text, flow.cca)
@@ -97,7 +92,7 @@ class Jobs:
         """Return a link of the engine. If `queue` is None, the link's queue is unbounded, as for the uplink of ACKs."""
         codel = None if queue is None else queue.codel
         return _engine.LinkConfig(
-            trace=None if link.trace is None else _opportunities(link.trace, self._traces),
+            trace=None if link.trace is None else self.opportunities(link.trace),
             steps=_engine.RateSteps([(s.at_s, s.rate_mbps * BYTES_PER_S) for s in link.steps]) if link.steps else None,
             rate_bytes_per_s=0.0 if link.rate_mbps is None else link.rate_mbps * BYTES_PER_S,
             start_ms=link.start_ms,

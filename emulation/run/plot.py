@@ -26,11 +26,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from emulation.errors import EmulationError
-from emulation.figure import columns_that_fit, new_figure
+from emulation.figure import PALETTE, columns_that_fit, dress, new_figure
 from emulation.run.qos import QoS
 from emulation.scenario.model import FlowSpec, Scenario
 from kmod.abi import ALGORITHMS
@@ -40,8 +39,6 @@ __all__ = ["check_path", "draw_run", "make_figure"]
 Values = NDArray[np.float64]
 
 FORMATS = (".png", ".svg", ".pdf")
-# Colours of Okabe and Ito 2008, which colour-blind readers can distinguish.
-FLOW_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 # The names of an algorithm's modes, by the number that the engine reports.
 # An R-TCP algorithm has the modes of its base algorithm.
 WINDOW_MODES = ("slow start", "congestion avoidance", "recovery")
@@ -154,7 +151,7 @@ class _FlowSeries:
         own = qos.series["flow"] == number
         self.number = number
         self.spec = spec
-        self.colour = FLOW_COLOURS[number % len(FLOW_COLOURS)]
+        self.colour = PALETTE[number % len(PALETTE)]
         self.columns: dict[str, Values] = {key: values[own] for key, values in qos.series.items()}
         time_s = self.columns["time_s"]
         self.stop_s = np.inf if spec.stop_s is None else spec.stop_s
@@ -170,12 +167,14 @@ class _FlowSeries:
 
     def binned(self, key: str) -> tuple[Values, Values]:
         """Return the end times of bins of at least RATE_BIN_S, and the mean of a column in each bin."""
-        time_s, values = self.columns["time_s"], self.columns[key]
-        every = max(round(max(RATE_BIN_S, time_s[-1] / MOST_RATE_BINS) / time_s[0]), 1)
-        n_bins = max(len(values) // every, 1)
-        every = min(every, len(values))
-        means = values[: n_bins * every].reshape(n_bins, every).mean(axis=1)
-        return time_s[every - 1 :: every][:n_bins], means
+        return _binned(self.columns["time_s"], self.columns[key])
+
+
+def _binned(time_s: Values, values: Values) -> tuple[Values, Values]:
+    """Return the end times of bins of at least RATE_BIN_S, and the mean of the values in each bin."""
+    every = min(max(round(max(RATE_BIN_S, time_s[-1] / MOST_RATE_BINS) / time_s[0]), 1), len(values))
+    n_bins = len(values) // every
+    return time_s[every - 1 :: every][:n_bins], values[: n_bins * every].reshape(n_bins, every).mean(axis=1)
 
 
 def _throughput(axes: Axes, flows: list[_FlowSeries], qos: QoS) -> None:
@@ -252,22 +251,13 @@ def _drops_of(qos: QoS) -> dict[str, tuple[Values, Values]]:
     if qos.element_series is None:
         return {}
     time_s = qos.element_series.time_s
+    # The series has the drops since the previous sample.
+    pkts_per_s = qos.element_series.dropped / time_s[0]
     return {
-        element.name: _binned_rate(time_s, qos.element_series.dropped[:, number].astype(np.float64))
+        element.name: _binned(time_s, pkts_per_s[:, number])
         for number, element in enumerate(qos.elements)
-        if qos.element_series.dropped[:, number].any()
+        if pkts_per_s[:, number].any()
     }
-
-
-def _binned_rate(time_s: Values, counts: Values) -> tuple[Values, Values]:
-    """Return the end times of bins of at least RATE_BIN_S, and the rate per s in each bin.
-
-    counts: the numbers of events since the previous sample.
-    """
-    every = min(max(round(max(RATE_BIN_S, time_s[-1] / MOST_RATE_BINS) / time_s[0]), 1), len(counts))
-    n_bins = len(counts) // every
-    rates = counts[: n_bins * every].reshape(n_bins, every).sum(axis=1) / (every * time_s[0])
-    return time_s[every - 1 :: every][:n_bins], rates
 
 
 def _drops(axes: Axes, drops: dict[str, tuple[Values, Values]]) -> None:
@@ -287,11 +277,11 @@ def _states(axes: Axes, flows: list[_FlowSeries], qos: QoS, duration_s: float) -
     for row, flow in enumerate(flows):
         _strip(axes, flow, row)
         last_s = -np.inf
-        for turn in qos.flows[flow.number].turns:
-            at_s = turn.at_ms / 1000
+        for end in qos.flows[flow.number].epoch_ends:
+            at_s = end.at_ms / 1000
             axes.plot([at_s, at_s], [row - 0.4, row + 0.4], color=INK, lw=0.9)
-            if turn.state is not None and at_s - last_s > duration_s / 40:
-                axes.text(at_s, row, f" {turn.state}", fontsize=7.5, va="center", color=INK, clip_on=True)
+            if end.state is not None and at_s - last_s > duration_s / 40:
+                axes.text(at_s, row, f" {end.state}", fontsize=7.5, va="center", color=INK, clip_on=True)
                 last_s = at_s
     axes.set_yticks(range(len(flows)), [f"{flow.number + 1}" for flow in flows])
     axes.set_ylim(len(flows) - 0.4, -0.6)
@@ -315,16 +305,8 @@ def _strip(axes: Axes, flow: _FlowSeries, row: int) -> None:
 
 def _dress(axes: Axes, scenario: Scenario) -> None:
     axes.set_xlim(0, scenario.duration_s)
-    axes.grid(axis="both", color="#ECEFF2", lw=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=INK, length=3, labelsize=9)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color("#B8C0CA")
+    dress(axes, ink=INK, grid="#ECEFF2", spine="#B8C0CA", ticks=4)
     axes.yaxis.label.set_fontsize(9.5)
-    if len(axes.get_yticks()) and not axes.yaxis_inverted():
-        axes.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10]))
     if scenario.warmup_s > 0:
         axes.axvspan(0, scenario.warmup_s, facecolor="none", edgecolor="#C9CFD6", hatch="///", lw=0)
 
@@ -355,7 +337,7 @@ def _handles(
         for number, name in enumerate(drops)
     ]
     handles += [Patch(color=MODE_COLOURS[name], label=name) for name in MODE_COLOURS if name in _modes_seen(strips)]
-    if any(turn.state is not None for flow in strips for turn in qos.flows[flow.number].turns):
+    if any(end.state is not None for flow in strips for end in qos.flows[flow.number].epoch_ends):
         handles.append(Line2D([], [], color=INK, lw=0, marker="$12$", ms=9, label="state of the epoch"))
     return handles
 

@@ -25,13 +25,14 @@ __all__ = [
     "Delays",
     "ElementQoS",
     "ElementSeries",
-    "EpochTurn",
+    "EpochEnd",
     "FlowQoS",
     "LimitEstimate",
     "QoS",
     "TransferQoS",
     "Windows",
     "bandwidth_shares",
+    "fields_of",
     "jain_index",
 ]
 
@@ -52,6 +53,11 @@ SERIES = (
     "pacing_mbps",
     "retransmitted_pkts",
 )
+
+
+def fields_of(value: object, *names: str) -> dict[str, object]:
+    """Return the fields and properties of these names as JSON data."""
+    return {name: getattr(value, name) for name in names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +129,7 @@ class LimitEstimate:
 
 
 @dataclass(frozen=True)
-class EpochTurn:
+class EpochEnd:
     """The end of a flow's epoch: the rate that it measured, and the state of the next epoch (None: no table)."""
 
     at_ms: float
@@ -153,12 +159,7 @@ class TransferQoS:
 
     def summary(self) -> dict[str, object]:
         """Return the figures as JSON data."""
-        return {
-            "size_bytes": self.size_bytes,
-            "start_s": self.start_s,
-            "complete_s": self.complete_s,
-            "goodput_mbps": self.goodput_mbps,
-        }
+        return fields_of(self, "size_bytes", "start_s", "complete_s", "goodput_mbps")
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +180,8 @@ class ElementQoS:
 
     def summary(self) -> dict[str, object]:
         """Return the figures as JSON data."""
-        counts = {name: getattr(self, name) for name in ("entered", "passed", "dropped", "codel_dropped", "inside")}
-        return {"name": self.name, **counts, "delay_ms": self.delay.summary_ms()}
+        counts = fields_of(self, "name", "entered", "passed", "dropped", "codel_dropped", "inside")
+        return {**counts, "delay_ms": self.delay.summary_ms()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,11 +198,11 @@ class ElementSeries:
 
 @dataclass(frozen=True, eq=False)
 class FlowQoS:
-    """The result of one flow in the measured time. turns, transfers, limits and complete_s are for the whole run.
+    """The result of one flow in the measured time. epoch_ends, transfers, limits and complete_s are for the whole run.
 
     undone: loss episodes (a recovery, or consecutive timeouts) that proved spurious and were undone.
     complete_s: when all its data was acknowledged; None if it was not.
-    turns: the ends of its epochs.
+    epoch_ends: the ends of its epochs.
     transfers: the transfers that have begun; none if the application has no end.
     limits: when R-TCP began to look for a rate limiter, and its estimates.
     """
@@ -213,36 +214,23 @@ class FlowQoS:
     undone: int
     complete_s: float | None
     rtt: Delays = field(repr=False)
-    turns: tuple[EpochTurn, ...] = field(repr=False)
+    epoch_ends: tuple[EpochEnd, ...] = field(repr=False)
     transfers: tuple[TransferQoS, ...] = field(default=(), repr=False)
     limits: tuple[LimitEstimate, ...] = field(default=(), repr=False)
 
     def summary(self) -> dict[str, object]:
         """Return the figures as JSON data."""
         return {
-            "throughput_mbps": self.throughput_mbps,
-            "goodput_mbps": self.goodput_mbps,
-            "retransmission_rate": self.retransmission_rate,
-            "timeouts": self.timeouts,
+            **fields_of(self, "throughput_mbps", "goodput_mbps", "retransmission_rate", "timeouts"),
             "rtt_ms": self.rtt.summary_ms(),
             "epochs": [
-                {
-                    "at_ms": turn.at_ms,
-                    "measured_mbps": turn.measured_bytes_per_s * 8e-6,
-                    "state": turn.state,
-                    "kind": turn.kind,
-                }
-                for turn in self.turns
+                {**fields_of(end, "at_ms", "state", "kind"), "measured_mbps": end.measured_bytes_per_s * 8e-6}
+                for end in self.epoch_ends
             ],
             "complete_s": self.complete_s,
             "transfers": [transfer.summary() for transfer in self.transfers],
             "limits": [
-                {
-                    "at_ms": limit.at_ms,
-                    "kind": limit.kind,
-                    "bucket_bytes": limit.bucket_bytes,
-                    "mbps": limit.bytes_per_s * 8e-6,
-                }
+                {**fields_of(limit, "at_ms", "kind", "bucket_bytes"), "mbps": limit.bytes_per_s * 8e-6}
                 for limit in self.limits
             ],
         }
@@ -305,19 +293,11 @@ class QoS:
         for flow in self.flows[1:]:
             rtt = rtt + flow.rtt
         return {
-            "scenario": self.scenario,
-            "throughput_mbps": self.throughput_mbps,
-            "goodput_mbps": self.goodput_mbps,
-            "capacity_mbps": self.capacity_mbps,
-            "utilization": self.utilization,
+            **fields_of(self, "scenario", "throughput_mbps", "goodput_mbps", "capacity_mbps", "utilization"),
             "queueing_delay_ms": {**self.queueing_delay.summary_ms(), "mean": self.mean_queueing_delay_ms},
             "rtt_ms": rtt.summary_ms(),
-            "retransmission_rate": self.retransmission_rate,
-            "packets": self.packets,
-            "dropped": self.dropped,
-            "lost_at_random": self.lost_at_random,
-            "fairness": self.fairness,
-            "bandwidth_shares": self.bandwidth_shares,
+            **fields_of(self, "retransmission_rate", "packets", "dropped", "lost_at_random"),
+            **fields_of(self, "fairness", "bandwidth_shares"),
             "flows": [flow.summary() for flow in self.flows],
             "elements": [element.summary() for element in self.elements],
             **({"acks": self.acks.summary()} if self.acks is not None else {}),

@@ -8,7 +8,7 @@ Runs execute in C++ without the GIL. Ctrl-C stops them within a moment.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -22,7 +22,7 @@ from emulation.run.qos import (
     Delays,
     ElementQoS,
     ElementSeries,
-    EpochTurn,
+    EpochEnd,
     FlowQoS,
     LimitEstimate,
     QoS,
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 Progress = Callable[[int], None]
-_TURNS = ("waited", "looked_up", "raised", "kept")
+_EPOCH_ENDS = ("waited", "looked_up", "raised", "kept")
 _LIMITS = ("unknown", "limited", "cleared", "split")  # enum rtcp_class
 _NO_STATE = 2**32 - 1
 
@@ -63,14 +63,8 @@ def compact_edges_us() -> NDArray[np.float64]:
     return _engine.compact_edges_us()
 
 
-@cache
-def _delay_edges_us() -> NDArray[np.float64]:
-    return _engine.delay_edges_us()
-
-
-@cache
-def _rtt_edges_us() -> NDArray[np.float64]:
-    return _engine.rtt_edges_us()
+_delay_edges_us = cache(_engine.delay_edges_us)
+_rtt_edges_us = cache(_engine.rtt_edges_us)
 
 
 def simulate(scenario: Scenario, *, series_every_s: float | None = None, audit: bool = False) -> QoS:
@@ -107,7 +101,7 @@ def simulate_many(
 
 
 def _transfers(spec: FlowSpec, flow: dict[str, Any]) -> tuple[TransferQoS, ...]:
-    times = zip(flow["transfer_start_s"].tolist(), flow["transfer_complete_s"].tolist(), strict=True)
+    times = _rows(flow, "transfer_start_s", "transfer_complete_s")
     # The engine returns only the transfers that have begun. The plan may contain more.
     pairs = zip(times, _sizes(spec, flow), strict=False)
     return tuple(TransferQoS(size, start_s, None if end_s < 0 else end_s) for (start_s, end_s), size in pairs)
@@ -124,7 +118,7 @@ def _with_video(spec: FlowSpec, flow: dict[str, Any], qos: FlowQoS) -> FlowQoS:
     if spec.video is None:
         return qos
     columns = ("bitrate_kbps", "size_bytes", "start_s", "complete_s", "rebuffer_s", "buffer_s")
-    rows = zip(*(flow[f"chunk_{name}"].tolist() for name in columns), strict=True)
+    rows = _rows(flow, *(f"chunk_{name}" for name in columns))
     chunks = tuple(
         ChunkQoS(kbps, size, start_s, None if end_s < 0 else end_s, rebuffer_s, buffer_s)
         for kbps, size, start_s, end_s, rebuffer_s, buffer_s in rows
@@ -148,26 +142,18 @@ def element_names(scenario: Scenario) -> list[str]:
 
 
 def _element_qos(name: str, row: dict[str, Any], delay: Delays | None = None) -> ElementQoS:
-    return ElementQoS(
-        name=name,
-        entered=row["entered"],
-        passed=row["passed"],
-        dropped=row["dropped"],
-        codel_dropped=row["codel_dropped"],
-        inside=row["inside"],
-        delay=delay or Delays(_rtt_edges_us(), row["delay_hist"]),
-    )
+    counts = {key: value for key, value in row.items() if key != "delay_hist"}
+    return ElementQoS(name=name, delay=delay or Delays(_rtt_edges_us(), row["delay_hist"]), **counts)
+
+
+def _rows(flow: dict[str, Any], *names: str) -> Iterator[tuple[Any, ...]]:
+    """Return the rows of columns of equal length."""
+    return zip(*(flow[name].tolist() for name in names), strict=True)
 
 
 def _flow_qos(spec: FlowSpec, flow: dict[str, Any], measured_s: float) -> FlowQoS:
-    turns = zip(
-        flow["turn_at_us"].tolist(),
-        flow["turn_measured_bytes_per_s"].tolist(),
-        flow["turn_epoch"].tolist(),
-        flow["turn_state"].tolist(),
-        flow["turn_kind"].tolist(),
-        strict=True,
-    )
+    ends = _rows(flow, "turn_at_us", "turn_measured_bytes_per_s", "turn_epoch", "turn_state", "turn_kind")
+    limits = _rows(flow, "limit_at_us", "limit_kind", "limit_bucket_bytes", "limit_bytes_per_s")
     return FlowQoS(
         throughput_mbps=flow["delivered_pkts"] * 1500 * 8e-6 / measured_s,
         goodput_mbps=flow["goodput_pkts"] * 1448 * 8e-6 / measured_s,
@@ -176,19 +162,13 @@ def _flow_qos(spec: FlowSpec, flow: dict[str, Any], measured_s: float) -> FlowQo
         undone=flow["undone"],
         complete_s=None if flow["complete_s"] < 0 else flow["complete_s"],
         rtt=Delays(_rtt_edges_us(), flow["rtt_hist"]),
-        turns=tuple(
-            EpochTurn(at_us / 1000, measured, epoch, None if state == _NO_STATE else state, _TURNS[kind])
-            for at_us, measured, epoch, state, kind in turns
+        epoch_ends=tuple(
+            EpochEnd(at_us / 1000, measured, epoch, None if state == _NO_STATE else state, _EPOCH_ENDS[kind])
+            for at_us, measured, epoch, state, kind in ends
         ),
         transfers=_transfers(spec, flow),
-        limits=_limits(flow),
+        limits=tuple(LimitEstimate(at_us / 1000, _LIMITS[kind], bucket, rate) for at_us, kind, bucket, rate in limits),
     )
-
-
-def _limits(flow: dict[str, Any]) -> tuple[LimitEstimate, ...]:
-    columns = ("limit_at_us", "limit_kind", "limit_bucket_bytes", "limit_bytes_per_s")
-    rows = zip(*(flow[name].tolist() for name in columns), strict=True)
-    return tuple(LimitEstimate(at_us / 1000, _LIMITS[kind], bucket, rate) for at_us, kind, bucket, rate in rows)
 
 
 def _qos(scenario: Scenario, result: Any) -> QoS:

@@ -29,22 +29,22 @@ import re
 import reprlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from emulation.errors import EmulationError
-from emulation.scenario.delays import BaseDelay, DelayStep, read_delay_trace
-from emulation.scenario.model import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Transfer
-from emulation.scenario.path import ELEMENTS, AckPath, Codel, LinkRate, RateStep
-from emulation.scenario.video import VideoSpec
+from emulation.scenario.delays import BaseDelay, read_delay_trace
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.path import ELEMENTS, LinkRate
 from emulation.traces import Recording, Trace, read_recordings
 from kmod.ensemble import Deployment, Ensemble, table_text
 from kmod.errors import DocumentError
 from kmod.terminal import listed
 from kmod.yaml12 import load_yaml
 
-__all__ = ["build_scenario", "first_fault", "load_scenario", "read_document", "read_settings"]
+__all__ = ["build_scenario", "first_fault", "load_scenario", "one_recording", "read_document"]
+__all__ += ["read_settings"]
 
 Document = dict[str, Any]
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -190,7 +190,7 @@ def _with_trace(link: Document, *, what: str, folder: Path) -> Document:
     found = _located(path, folder, f"{what}.trace")
     # Only options give a path as a Path. A document gives it as a text.
     named_with = "--recording" if isinstance(path, Path) else "`recording`"
-    link["trace"] = _one_recording(read_recordings(found), recording, found, named_with=named_with).trace
+    link["trace"] = one_recording(read_recordings(found), recording, found, named_with=named_with).trace
     return link
 
 
@@ -250,7 +250,9 @@ def _located(path: object, folder: Path, what: str) -> Path:
     raise EmulationError(f"{what}: expected a path, got {_SHOWN.repr(path)}")
 
 
-def _one_recording(recordings: list[Recording], name: str | None, path: Path, *, named_with: str) -> Recording:
+def one_recording(
+    recordings: list[Recording], name: str | None, path: Path, *, named_with: str = "`recording`"
+) -> Recording:
     """Return the recording of that name, or else the only one whose name contains it (None: the only one).
 
     named_with: the field or option that names a recording, for messages.
@@ -318,39 +320,27 @@ def first_fault(error: ValidationError, *, known: Callable[[Location], Iterable[
     return f"{where}: {text}" if where else text
 
 
+# The fields that files have besides those of the models.
+_OF_FILES: dict[type[BaseModel], tuple[str, ...]] = {
+    **dict.fromkeys((LinkSpec, LinkRate, ELEMENTS["access"]), ("recording", "made")),
+    FlowSpec: ("ensemble",),
+    BaseDelay: ("trace",),
+}
+
+
 def _fields_at(location: Location) -> list[str]:
     """Return the field names that are allowed at this location of a scenario."""
-    match location:
-        case ("link", *inner) if inner:
-            return _fields_of_link(inner)
-        case ("flows", int(), "transfers", int(), _):
-            return list(Transfer.model_fields)
-        case ("flows", int(), "video", _):
-            return list(VideoSpec.model_fields)
-        case ("flows", int(), "receiver", _):
-            return list(ReceiverSpec.model_fields)
-        case ("flows", int(), _):
-            return [*FlowSpec.model_fields, "ensemble"]
-        case _:
-            return list(Scenario.model_fields)
+    model: type[BaseModel] = Scenario
+    for part in location[:-1]:
+        if part in ELEMENTS:  # the kind of an element
+            model = ELEMENTS[str(part)]
+        elif isinstance(part, str):
+            (model, *_) = _models_in(model.model_fields[part].annotation)
+    return [*model.model_fields, *_OF_FILES.get(model, ())]
 
 
-def _fields_of_link(location: list[int | str]) -> list[str]:
-    from_files = ["recording", "made"]
-    match location:
-        case ["delays", "steps", int(), _]:
-            return list(DelayStep.model_fields)
-        case ["delays", _]:
-            return [*BaseDelay.model_fields, "trace"]
-        case [*_, "codel", _]:
-            return list(Codel.model_fields)
-        case [*_, "steps", int(), _]:
-            return list(RateStep.model_fields)
-        case ["before" | "behind", int(), str(kind), _]:
-            return [*ELEMENTS[kind].model_fields, *(from_files if kind == "access" else [])]
-        case ["acks", "uplink", _]:
-            return [*LinkRate.model_fields, *from_files]
-        case ["acks", _]:
-            return list(AckPath.model_fields)
-        case _:
-            return [*LinkSpec.model_fields, *from_files]
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """Return the models in the type of a field, such as a tuple of models."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models_in(part)]

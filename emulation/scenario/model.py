@@ -46,9 +46,9 @@ class LinkSpec(QueuedLink):
     )
     delays: BaseDelay | None = Field(None, description="propagation delays by time, instead of rtt_ms")
     loss: float = Field(0.0, ge=0, lt=1, description="share of the delivered packets lost at random")
-    before: tuple[PathElement, ...] = Field((), max_length=16, description="met in this order in front of the queue")
-    behind: tuple[PathElement, ...] = Field((), max_length=16, description="met in this order behind the link")
-    acks: AckPath = Field(AckPath(), description="what ACKs meet on their way back")
+    before: tuple[PathElement, ...] = Field((), max_length=16, description="elements before the queue, in path order")
+    behind: tuple[PathElement, ...] = Field((), max_length=16, description="elements after the link, in path order")
+    acks: AckPath = Field(AckPath(), description="elements that ACKs pass on their way back")
 
     @model_validator(mode="after")
     def _one_delay(self) -> LinkSpec:
@@ -74,7 +74,7 @@ class Transfer(Frozen):
 
     size_bytes: int = Field(ge=1, le=MSS_BYTES * (NO_END_PKTS - 1))
     gap_s: float = Field(0.0, ge=0, le=86400, description="from when it is acknowledged to when the next one begins")
-    count: int = Field(1, ge=1, le=MOST_TRANSFERS, description="how many of these, one after the other")
+    count: int = Field(1, ge=1, le=MOST_TRANSFERS, description="number of these objects, one after the other")
 
     @property
     def size_pkts(self) -> int:
@@ -90,14 +90,14 @@ class ReceiverSpec(Frozen):
     """
 
     window_bytes: int | None = Field(
-        None, ge=MSS_BYTES, le=MSS_BYTES * NO_WINDOW_PKTS, description="the most it offers, in whole segments"
+        None, ge=MSS_BYTES, le=MSS_BYTES * NO_WINDOW_PKTS, description="largest offered window, in whole segments"
     )
-    autotune: bool = Field(default=False, description="the window grows with what is taken, as tcp_moderate_rcvbuf")
-    ack_every: int = Field(2, ge=1, le=1000, description="segments in order to an ACK")
-    ack_delay_ms: float = Field(40.0, ge=0, le=200, description="how long fewer of them wait; may grow to 200 ms")
+    autotune: bool = Field(default=False, description="it grows with the received data, as tcp_moderate_rcvbuf")
+    ack_every: int = Field(2, ge=1, le=1000, description="segments in order per ACK")
+    ack_delay_ms: float = Field(40.0, ge=0, le=200, description="longest delay of an ACK of fewer; may grow to 200 ms")
     quick_acks: int = Field(16, ge=0, le=1000, description="ACKs of single segments, at the start and after silence")
-    stretch_pkts: int = Field(1, ge=1, le=65535, description="segments of a burst that one ACK is for, as by GRO")
-    stretch_gap_ms: float = Field(0.05, ge=0, le=100, description="segments nearer than this to each other are a burst")
+    stretch_pkts: int = Field(1, ge=1, le=65535, description="segments of a burst that one ACK covers, as with GRO")
+    stretch_gap_ms: float = Field(0.05, ge=0, le=100, description="segments within this time of each other are a burst")
 
     @property
     def window_pkts(self) -> int:
@@ -114,19 +114,19 @@ class FlowSpec(Frozen):
     cca: Cca = "gr"
     params: dict[str, Annotated[int, Field(ge=0, lt=2**32)]] = Field(default={})
     ensemble_text: str | None = Field(None, repr=False, description="the table as /proc takes it")
-    delay_class: int = Field(0, ge=0, le=7, description="which of the table's classes")
-    start_s: float = Field(0.0, ge=0, le=86400, description="of the run, or behind the end of the flow `after`")
+    delay_class: int = Field(0, ge=0, le=7, description="index of the class in the table")
+    start_s: float = Field(0.0, ge=0, le=86400, description="in the run, or after the end of the flow `after`")
     after: int | None = Field(None, ge=0, description="starts when all of that flow, one before this, is acknowledged")
-    stop_s: float | None = Field(None, gt=0, le=86400, description="sends nothing new from here on; None: to the end")
-    size_bytes: int | None = Field(None, ge=1, description="what the application has to send; None: no end")
+    stop_s: float | None = Field(None, gt=0, le=86400, description="sends no new data from here on; None: to the end")
+    size_bytes: int | None = Field(None, ge=1, description="amount of data that the application sends; None: no end")
     transfers: tuple[Transfer, ...] = Field((), description="data objects with idle gaps, instead of size_bytes")
-    video: VideoSpec | None = Field(None, description="a player fetches it in chunks, instead of size_bytes")
-    receiver: ReceiverSpec = Field(ReceiverSpec(), description="how its other end acknowledges, and its window")
+    video: VideoSpec | None = Field(None, description="a player requests a video in chunks, instead of size_bytes")
+    receiver: ReceiverSpec = Field(ReceiverSpec(), description="how the receiver acknowledges, and its window")
     client: str = Field(
         "client",
         min_length=1,
         max_length=64,
-        description="whom it goes to; the flows of a client share its bucket, and what R-TCP knows of it",
+        description="the client that receives; its flows share a bucket, and R-TCP's knowledge of the client",
     )
 
     @model_validator(mode="after")
@@ -135,7 +135,7 @@ class FlowSpec(Frozen):
         if self.ensemble_text is not None and self.cca not in WITH_ENSEMBLE:
             raise ValueError(f"expected an ensemble only for {', '.join(WITH_ENSEMBLE)}, which take one")
         if self.stop_s is not None and self.stop_s <= self.start_s:
-            raise ValueError("expected stop_s behind start_s")
+            raise ValueError("expected stop_s after start_s")
         if self.stop_s is not None and self.after is not None:
             raise ValueError("expected no stop_s beside after: when such a flow starts is not known before the run")
         return self
@@ -226,7 +226,7 @@ class Scenario(Frozen):
         600.0,
         ge=0,
         le=86400,
-        description="what R-TCP knows of a client outlives its connections by this; 0: not at all",
+        description="time after its last connection for which R-TCP's knowledge of a client is kept; 0: none",
     )
     seed: int = Field(0, ge=0, lt=2**64)
 

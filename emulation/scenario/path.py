@@ -68,7 +68,7 @@ def _check_times(steps: tuple[RateStep, ...]) -> None:
 class Codel(Frozen):
     """Controlled delay, RFC 8289: drops packets from the front of a queue if packets have waited too long."""
 
-    target_ms: float = Field(5.0, gt=0, le=60_000, description="a wait that is taken for good")
+    target_ms: float = Field(5.0, gt=0, le=60_000, description="acceptable waiting time")
     interval_ms: float = Field(100.0, gt=0, le=60_000, description="how long waits must exceed it; about a round trip")
 
 
@@ -78,8 +78,8 @@ class LinkRate(Frozen):
     trace: Trace | None = Field(None, description="delivery opportunities; repeats with its period")
     rate_mbps: RateMbps | None = Field(None, description="constant rate, instead of a trace")
     steps: tuple[RateStep, ...] = Field((), description="rates by time, instead of a trace; the last one stays")
-    start_ms: int = Field(0, ge=0, lt=2**40, description="where in the trace the run begins")
-    opportunity_bytes: int = Field(OPPORTUNITY_BYTES, ge=1, lt=2**31, description="what an opportunity carries")
+    start_ms: int = Field(0, ge=0, lt=2**40, description="place in the trace at which the run begins")
+    opportunity_bytes: int = Field(OPPORTUNITY_BYTES, ge=1, lt=2**31, description="bytes that an opportunity carries")
 
     @model_validator(mode="after")
     def _one_kind(self) -> LinkRate:
@@ -96,8 +96,8 @@ class LinkRate(Frozen):
 class QueuedLink(LinkRate):
     """A link with a queue. A full queue drops arriving packets. CoDel, if it is set, drops packets as well."""
 
-    buffer_pkts: int | None = Field(1000, ge=1, lt=2**32, description="most packets in the queue; None: any number")
-    buffer_bytes: int | None = Field(None, ge=1500, lt=2**40, description="most bytes in the queue; None: any number")
+    buffer_pkts: int | None = Field(1000, ge=1, lt=2**32, description="most packets in the queue; None: no limit")
+    buffer_bytes: int | None = Field(None, ge=1500, lt=2**40, description="most bytes in the queue; None: no limit")
     codel: Codel | None = Field(None, description="CoDel on this queue; None: drop-tail alone")
 
 
@@ -114,8 +114,8 @@ class Policer(Frozen):
     """
 
     kind: Literal["policer"] = "policer"
-    rate_mbps: RateMbps = Field(description="R: at which the bucket fills")
-    bucket_bytes: int = Field(ge=1500, lt=2**32, description="B: what the bucket holds")
+    rate_mbps: RateMbps = Field(description="R: rate at which the bucket fills")
+    bucket_bytes: int = Field(ge=1500, lt=2**32, description="B: capacity of the bucket")
     per: BucketOwner = Field("client", description="a bucket for all flows of a client, or one for each flow")
 
 
@@ -127,7 +127,7 @@ class SteppedPolicer(Frozen):
 
     kind: Literal["stepped_policer"] = "stepped_policer"
     steps: tuple[RateStep, ...] = Field(min_length=1, description="R by time; the last one stays")
-    bucket_bytes: int = Field(ge=1500, lt=2**32, description="B: what the bucket holds")
+    bucket_bytes: int = Field(ge=1500, lt=2**32, description="B: capacity of the bucket")
     per: BucketOwner = Field("client", description="a bucket for all flows of a client, or one for each flow")
 
     @model_validator(mode="after")
@@ -142,8 +142,8 @@ class Shaper(Frozen):
     """A token bucket, full at first, that queues packets that do not conform. A full queue drops arriving packets."""
 
     kind: Literal["shaper"] = "shaper"
-    rate_mbps: RateMbps = Field(description="R: at which the bucket fills")
-    bucket_bytes: int = Field(ge=1500, lt=2**32, description="B: what the bucket holds")
+    rate_mbps: RateMbps = Field(description="R: rate at which the bucket fills")
+    bucket_bytes: int = Field(ge=1500, lt=2**32, description="B: capacity of the bucket")
     queue_bytes: int = Field(ge=1500, lt=2**40, description="most bytes in the queue")
     per: BucketOwner = Field("client", description="a bucket and queue for all flows of a client, or for each flow")
 
@@ -162,8 +162,8 @@ class GilbertElliott(Frozen):
     """
 
     kind: Literal["gilbert_elliott"] = "gilbert_elliott"
-    to_bad: float = Field(gt=0, le=1, description="probability to turn bad, a packet")
-    to_good: float = Field(gt=0, le=1, description="probability to turn good again, a packet")
+    to_bad: float = Field(gt=0, le=1, description="probability per packet of turning bad")
+    to_good: float = Field(gt=0, le=1, description="probability per packet of turning good again")
     loss_good: Share = Field(0.0, description="share lost while good")
     loss_bad: Share = Field(1.0, description="share lost while bad")
 
@@ -172,17 +172,12 @@ class GilbertElliott(Frozen):
         """The share of all packets that is lost in the long run."""
         return (self.to_good * self.loss_good + self.to_bad * self.loss_bad) / (self.to_bad + self.to_good)
 
-    @property
-    def mean_bad_pkts(self) -> float:
-        """The mean number of packets during a stay in the bad state."""
-        return 1 / self.to_good
-
 
 class Jitter(Frozen):
     """Holds each packet for a time that is uniformly distributed from 0 to max_ms."""
 
     kind: Literal["jitter"] = "jitter"
-    max_ms: float = Field(gt=0, le=60_000, description="the longest time")
+    max_ms: float = Field(gt=0, le=60_000, description="longest time for which a packet is held")
     reorder: bool = Field(
         default=False, description="packets may overtake each other; else each waits for those before it"
     )
@@ -207,7 +202,7 @@ class Reorder(Frozen):
 
     kind: Literal["reorder"] = "reorder"
     share: float = Field(gt=0, le=1, description="share of the packets that is held")
-    delay_ms: float = Field(gt=0, le=60_000, description="for how long")
+    delay_ms: float = Field(gt=0, le=60_000, description="time for which they are held")
 
 
 PathElement = Annotated[
@@ -224,6 +219,6 @@ class AckPath(Frozen):
     """The elements that ACKs pass before the propagation delay. The uplink's queue is unbounded, so no ACK is lost."""
 
     interval_ms: float | None = Field(
-        None, gt=0, le=60_000, description="ACKs leave in bursts, at the multiples of this; None: each at once"
+        None, gt=0, le=60_000, description="ACKs leave in bursts, at the multiples of this; None: immediately"
     )
-    uplink: LinkRate | None = Field(None, description="link that carries ACKs of 52 bytes; None: without end")
+    uplink: LinkRate | None = Field(None, description="link that carries ACKs of 52 bytes; None: no limit")

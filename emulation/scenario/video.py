@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from emulation.run.qos import FlowQoS
+from emulation.run.qos import FlowQoS, fields_of
 from emulation.scenario.path import Frozen
 
 __all__ = ["Abr", "ChunkQoS", "VideoFlowQoS", "VideoQoS", "VideoSpec"]
@@ -43,20 +43,20 @@ class VideoSpec(Frozen):
     A chunk is requested when the previous one has arrived and the buffer has room for it. bola may wait longer.
     """
 
-    abr: Abr = Field("bola", description="what chooses the bitrates")
+    abr: Abr = Field("bola", description="algorithm that chooses the bitrates")
     bitrates_kbps: tuple[Kbps, ...] = Field(
         (300, 750, 1200, 1850, 2850, 4300), min_length=1, max_length=64, description="ascending; Mao et al. 2017"
     )
-    chunk_s: float = Field(4.0, gt=0, le=600, description="what a chunk plays")
-    chunks: int = Field(12, ge=1, le=100_000, description="how many")
+    chunk_s: float = Field(4.0, gt=0, le=600, description="playing time of a chunk")
+    chunks: int = Field(12, ge=1, le=100_000, description="number of chunks")
     sizes_bytes: tuple[tuple[Bytes, ...], ...] = Field(
-        (), description="of each chunk at each bitrate, in their orders; none: bitrate x chunk_s"
+        (), description="size of each chunk at each bitrate, in their orders; empty: bitrate x chunk_s"
     )
-    buffer_s: float = Field(30.0, gt=0, le=86400, description="most playing time that the player holds")
-    first_kbps: int | None = Field(None, description="of the first chunk; None: the lowest")
-    page_bytes: int = Field(0, ge=0, le=MOST_BYTES, description="fetched in front of the first chunk")
-    rebuffer_penalty_mbps: float = Field(4.3, ge=0, le=1e6, description="mu: of a second without picture")
-    switch_penalty: float = Field(1.0, ge=0, le=1e6, description="lambda: of each Mbit/s between two chunks")
+    buffer_s: float = Field(30.0, gt=0, le=86400, description="maximum of playing time in the player's buffer")
+    first_kbps: int | None = Field(None, description="bitrate of the first chunk; None: the lowest")
+    page_bytes: int = Field(0, ge=0, le=MOST_BYTES, description="size of a page that is fetched before the first chunk")
+    rebuffer_penalty_mbps: float = Field(4.3, ge=0, le=1e6, description="mu: penalty of a second of rebuffering")
+    switch_penalty: float = Field(1.0, ge=0, le=1e6, description="lambda: penalty of each Mbit/s between two chunks")
 
     @model_validator(mode="after")
     def _fits_together(self) -> VideoSpec:
@@ -178,25 +178,9 @@ class VideoQoS:
 
     def summary(self) -> dict[str, object]:
         """Return the figures as JSON data."""
-        return {
-            "qoe": self.qoe,
-            "startup_s": self.startup_s,
-            "rebuffer_s": self.rebuffer_s,
-            "interruptions": self.interruptions,
-            "mean_kbps": self.mean_kbps,
-            "switches": self.switches,
-            "chunks": [
-                {
-                    "bitrate_kbps": chunk.bitrate_kbps,
-                    "size_bytes": chunk.size_bytes,
-                    "start_s": chunk.start_s,
-                    "download_s": chunk.download_s,
-                    "rebuffer_s": chunk.rebuffer_s,
-                    "buffer_s": chunk.buffer_s,
-                }
-                for chunk in self.chunks
-            ],
-        }
+        figures = ("qoe", "startup_s", "rebuffer_s", "interruptions", "mean_kbps", "switches")
+        of_chunk = ("bitrate_kbps", "size_bytes", "start_s", "download_s", "rebuffer_s", "buffer_s")
+        return {**fields_of(self, *figures), "chunks": [fields_of(chunk, *of_chunk) for chunk in self.chunks]}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

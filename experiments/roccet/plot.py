@@ -18,8 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from emulation.figure import new_figure
-from emulation.run.plot import FAINT, FLOW_COLOURS, INK, STYLE
+from emulation.figure import PALETTE, new_figure
+from emulation.run.plot import FAINT, INK, STYLE
 from emulation.run.simulator import simulate
 from experiments.campaign import Results
 from experiments.figures import dress
@@ -29,7 +29,7 @@ from experiments.roccet.settings import RoccetSettings, named_scenarios
 from experiments.roccet.share import share_views
 from training.intervals import interval_of
 
-COLOURS = dict(zip(("roccet", "cubic", "bbr", "bbr3"), FLOW_COLOURS, strict=False)) | {"held": FAINT}
+COLOURS = dict(zip(("roccet", "cubic", "bbr", "bbr3"), PALETTE, strict=False)) | {"held": FAINT}
 SMOOTH = {**STYLE, "lw": 1.2}
 
 

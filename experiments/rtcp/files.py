@@ -14,8 +14,8 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.figure import Figure as Picture
 
-from emulation.figure import new_figure
-from emulation.run.plot import FLOW_COLOURS, INK
+from emulation.figure import PALETTE, new_figure
+from emulation.run.plot import INK
 from emulation.scenario.model import WIRE, Cca, FlowSpec, Scenario
 from experiments.campaign import Case, Links, Values
 from experiments.figures import (
@@ -185,7 +185,7 @@ def draw(results: RtcpResults) -> Picture:
     figure = new_figure(max(1.5 + 3.1 * len(settings.limited), 7.0), 3.6)  # the legend takes 7 in
     panels = figure.subplots(1, len(settings.limited), sharey=True, squeeze=False)[0]
     for axes, (place, limited) in zip(panels, settings.limited.items(), strict=True):
-        for pair, colour in zip(PAIRS.items(), FLOW_COLOURS, strict=False):
+        for pair, colour in zip(PAIRS.items(), PALETTE, strict=False):
             for cca, style in zip(pair, ("--", "-"), strict=True):
                 rates = [rate(results, place, cca, size) for size in settings.sizes_bytes]
                 draw_rates(axes, settings.sizes_bytes, rates, name=NAMES[cca], bucket_bytes=limited.bucket_bytes,

@@ -35,8 +35,8 @@ from matplotlib.figure import Figure as Picture
 from numpy.typing import NDArray
 
 from emulation.errors import EmulationError
-from emulation.figure import new_figure
-from emulation.run.plot import FLOW_COLOURS, INK, STYLE
+from emulation.figure import PALETTE, new_figure
+from emulation.run.plot import INK, STYLE
 from emulation.run.qos import QoS
 from emulation.scenario.model import MSS_BYTES, WIRE, Cca, FlowSpec, Scenario
 from experiments.campaign import Case, Links, Values
@@ -369,7 +369,7 @@ def draw(results: RtcpResults) -> Picture:
     panels = figure.subplots(len(rtts_ms), columns, sharex=True, sharey=True, squeeze=False)
     for row, rtt_ms in zip(panels, rtts_ms, strict=True):
         for axes, view in zip(row, views_of(results).values(), strict=True):
-            for cca, colour in zip(CCAS, FLOW_COLOURS, strict=False):
+            for cca, colour in zip(CCAS, PALETTE, strict=False):
                 rates = [view.rate(cca, size, rtt_ms) for size in settings.sizes_bytes]
                 bucket_bytes = settings.policed.bucket_bytes
                 draw_rates(axes, settings.sizes_bytes, rates, name=NAMES[cca], bucket_bytes=bucket_bytes, color=colour,

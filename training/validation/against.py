@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulation.mahimahi.logs import log_path, read_log
 from emulation.pantheon.data_folder import begin
 from emulation.pantheon.links import TestLink
-from emulation.pantheon.logs import log_path, read_log
+from emulation.pantheon.run_command import default_jobs, run_tests
 from emulation.pantheon.runner import TestSettings
 from emulation.pantheon.schemes import Scheme, read_schemes, schemes_of
-from emulation.pantheon.test_command import default_jobs, run_tests
 from emulation.traces import Recording
 from kmod.ensemble import Ensemble
 from training.errors import TrainingError

@@ -218,7 +218,7 @@ def _levels(ensemble: Ensemble, runs: Sequence[QoS]) -> list[NDArray[np.int64]]:
     """
     found = []
     for run in runs:
-        starts_ms, turns = run.windows.start_ms, run.flows[0].turns
+        starts_ms, turns = run.windows.start_ms, run.flows[0].epoch_ends
         level = np.array([ensemble.axes[0].level(turn.measured_bytes_per_s) for turn in turns] or [0], dtype=np.int64)
         at_ms = np.array([turn.at_ms for turn in turns] or [0.0])
         found.append(level[np.abs(at_ms[None, :] - starts_ms[:, None]).argmin(axis=1)])

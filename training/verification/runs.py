@@ -25,9 +25,9 @@ from emulation.errors import EmulationError
 from emulation.mahimahi import in_bpf
 from emulation.mahimahi import runner as host
 from emulation.mahimahi.clock import with_clock_of_mahimahi
+from emulation.mahimahi.logs import TunnelLog
 from emulation.mahimahi.machine import LATE_MOST, Watch
 from emulation.mahimahi.processors import kept_awake
-from emulation.pantheon.logs import TunnelLog
 from emulation.pantheon.runner import lacking as lacking_for_schemes
 from emulation.pantheon.scenarios import run_scenarios
 from emulation.run.measures import Trial

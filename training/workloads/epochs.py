@@ -235,5 +235,6 @@ class Epochs:
 
         results = simulate_many(scenarios, threads=setting.threads, progress=progress)
         return [
-            [Turn(round(turn.at_ms), turn.measured_bytes_per_s) for turn in result.flows[0].turns] for result in results
+            [Turn(round(turn.at_ms), turn.measured_bytes_per_s) for turn in result.flows[0].epoch_ends]
+            for result in results
         ]

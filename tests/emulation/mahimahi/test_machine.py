@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What else the machine did: idle time from /proc/stat, and how late timers are, of the run's own time."""
+"""How late timers are during a run, and processors that are kept awake."""
 
 from __future__ import annotations
 
@@ -10,38 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from emulation import processors
+from emulation.mahimahi import _late, machine, processors
 from emulation.mahimahi.machine import LATE_MOST, Machine, Watch, is_disturbed
 from emulation.mahimahi.processors import kept_awake
-from experiments.fidelity import _late, machine
 
 
 def open_files() -> set[str]:
     return {str(path) for path in Path("/proc/self/fd").iterdir()}
 
 
-def test_how_idle_the_machine_was_is_that_of_the_runs_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s, ticks = [0.0], [(0, 0)]
-    monkeypatch.setattr(machine.time, "monotonic", lambda: now_s[0])
-    monkeypatch.setattr(machine, "_times", lambda: ticks[0])
-    watch = Watch()
-    now_s[0], ticks[0] = 10.0, (1000, 1000)  # idle for ten seconds
-    assert watch.during_the_last(10.0).idle_share == 1.0
-    now_s[0], ticks[0] = 20.0, (1000, 2000)  # and then busy for ten
-    assert watch.during_the_last(10.0).idle_share == 0.0
-    assert watch.during_the_last(12.0).idle_share == 0.5
-
-
-def test_idle_time_is_what_the_processors_did_not_work_and_waited_for_a_disk() -> None:
-    idle, ticks = machine._times()
-    assert 0 < idle < ticks
-
-
 def test_late_timers_are_counted_over_the_runs_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine.time, "monotonic", lambda: 100.0)
     watch = Watch()
     assert watch.during_the_last(10.0).late_share is None
-    watch._told += [(89.5, 500, 400), (90.5, 500, 10), (91.5, 500, 0)]
+    watch._lines += [(89.5, 500, 400), (90.5, 500, 10), (91.5, 500, 0)]
     assert watch.during_the_last(10.0).late_share == 0.01
 
 
@@ -57,7 +39,7 @@ def test_a_watch_of_timers_has_a_program_that_ends_with_it() -> None:
     with Watch(timers=True) as watch:
         program = watch._program
         assert program is not None
-        _until(lambda: bool(watch._told))
+        _until(lambda: bool(watch._lines))
         seen = watch.during_the_last(60.0)
     assert seen.late_share is not None
     assert program.returncode is not None
@@ -69,13 +51,14 @@ def test_a_pause_of_the_machine_is_many_late_timers_and_not_one() -> None:
     with Watch(timers=True) as watch:
         program = watch._program
         assert program is not None
-        _until(lambda: bool(watch._told))
-        before = len(watch._told)
+        _until(lambda: bool(watch._lines))
+        before = len(watch._lines)
         program.send_signal(signal.SIGSTOP)
         time.sleep(0.3)
         program.send_signal(signal.SIGCONT)
         # In one line: those of the pause are told of at once.
-        _until(lambda: any(late > 0.25e9 / _late.EVERY_NS for _, _, late in watch._told[before:]))
+        _until(lambda: any(late > 0.25e9 / _late.EVERY_NS for _, _, late in watch._lines[before:]))
+    assert all(late <= count for _, count, late in watch._lines)
 
 
 def _until(is_so: Callable[[], bool]) -> None:
@@ -89,13 +72,13 @@ def test_a_run_is_looked_at_from_before_it_began(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(machine.time, "monotonic", lambda: 100.0)
     watch = Watch()
     # It lasted 10 s and ended some seconds ago; its first was the disturbed one.
-    watch._told += [(60.0, 500, 500), (86.5, 500, 50), (90.5, 500, 0)]
+    watch._lines += [(60.0, 500, 500), (86.5, 500, 50), (90.5, 500, 0)]
     assert watch.during_a_run(10.0).late_share == 0.05
 
 
 def test_a_run_is_disturbed_by_late_timers_alone() -> None:
     def seen(late_share: float | None) -> Machine:
-        return Machine(idle_share=0.0, load=20.0, late_share=late_share)
+        return Machine(late_share=late_share)
 
     assert is_disturbed(seen(LATE_MOST * 1.01))
     assert not is_disturbed(seen(LATE_MOST))

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 import ccatune
 from emulation.errors import EmulationError
-from emulation.pantheon.logs import Departures, Events, FlowEvents, TunnelLog, log_path, read_log
+from emulation.mahimahi.logs import Departures, Events, FlowEvents, TunnelLog, log_path, read_log
 from emulation.pantheon.metadata import read_metadata
 from emulation.pantheon.runner import Verdict, judge
 from emulation.pantheon.scenarios import run_scenarios
@@ -103,7 +103,8 @@ def test_flows_have_delays_of_their_own_and_a_test_is_resumed(tmp_path: Path, em
     log = read_log(tmp_path / "data" / "cubic_datalink_run1.log")
     found = run_statistics(log)
     assert log.flows == (1, 2)
-    assert log.left.times_ms[log.left.flow == 2].min() == pytest.approx(2250, abs=250)
+    # A busy machine starts a flow later, but never before its time.
+    assert 2000 <= log.left.times_ms[log.left.flow == 2].min() < 4000
     # The link is full, and its queue of 50 packets takes 100 ms.
     assert found.total.throughput_mbps == pytest.approx(6, rel=0.05)
     assert found.total.delay_p95_ms == pytest.approx(120, abs=12)

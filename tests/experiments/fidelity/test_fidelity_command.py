@@ -144,7 +144,7 @@ def record(
     kernel: StandInKernel, plan_file: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, list[str]]:
     """The two runs of each of three cases in a file, and the words that judge it with an empty folder of results."""
-    quiet = Machine(idle_share=0.5, load=1.0, late_share=0.001)
+    quiet = Machine(late_share=0.001)
     monkeypatch.setattr(Watch, "during_the_last", lambda _self, _duration_s: quiet)
     path = plan_file.with_name("runs.jsonl")
     told(capsys, plan_file, "--record", str(path))
@@ -242,7 +242,7 @@ def test_disturbed_runs_are_not_recorded(
     kernel: StandInKernel, plan_file: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del kernel
-    disturbed = Machine(idle_share=0.5, load=1.0, late_share=0.02)
+    disturbed = Machine(late_share=0.02)
     monkeypatch.setattr(Watch, "during_the_last", lambda _self, _duration_s: disturbed)
     record = plan_file.with_name("runs.jsonl")
     told(capsys, plan_file, "--record", str(record))

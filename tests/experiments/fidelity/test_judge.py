@@ -31,7 +31,7 @@ def run(
         rtt_p50_ms=0.0,
         timeouts=0,
     )
-    machine = Machine(idle_share=0.5, load=1.0, late_share=late_share)
+    machine = Machine(late_share=late_share)
     return Run(case="", number=0, scenario="", made_with={}, figures=figures, machine=machine)
 
 

@@ -93,12 +93,12 @@ def test_runs_that_are_alone_are_others_than_those_that_are_not(
 def test_runs_with_late_timers_are_run_anew_on_request_and_no_others(
     kernel: StandInKernel, choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = Machine(idle_share=0.5, load=1.0, late_share=0.02)
+    seen = Machine(late_share=0.02)
     monkeypatch.setattr(Watch, "during_a_run", lambda _self, _duration_s: seen)
     run(choose("cubic"), tmp_path)
     run(choose("cubic"), tmp_path)
     assert len(kernel.ran) == 4
-    seen = Machine(idle_share=0.0, load=9.0, late_share=0.001)
+    seen = Machine(late_share=0.001)
     run(choose("slow/cubic"), tmp_path, redo_disturbed=True)
     assert kernel.ran[4:] == ["slow/cubic"] * 2
     run(choose("cubic"), tmp_path, redo_disturbed=True)

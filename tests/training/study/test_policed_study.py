@@ -86,8 +86,8 @@ def test_a_flow_that_follows_the_table_looks_up_the_state_that_its_case_is_of(tr
     found = 0
     for case in policed().with_limit((0, 1), limited=6, lifted=0, purpose="validation"):
         flow = simulate(Trial("rtcp_bbr", {}, text).on(case.scenario)).flows[0]
-        assert flow.turns[0].state == 0  # no limit is known yet
+        assert flow.epoch_ends[0].state == 0  # no limit is known yet
         if flow.limits and flow.limits[-1].kind == "limited":
-            assert flow.turns[-1].state == 1
+            assert flow.epoch_ends[-1].state == 1
             found += 1
     assert found

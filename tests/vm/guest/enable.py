@@ -92,7 +92,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     seen: dict[str, Any] = {"before": settings(job)}
     seen["without the module"] = command(job, "enable", job["cca"])
     seen["after that"] = settings(job)
-    # Ours alone in the place of the kernel's own: depmod over those takes minutes under software emulation.
+    # CcatuneEntries alone in the place of the kernel's own: depmod over those takes minutes under software emulation.
     release = job["release"]
     place = Path("/tmp/installed/lib/modules") / release
     (place / "updates").mkdir(parents=True, exist_ok=True)

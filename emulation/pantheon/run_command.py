@@ -52,8 +52,8 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 @click.option("--pantheon", "checkout", type=_FOLDER, help="Use the schemes of this checkout of Pantheon.")
 @click.option("--emulator", "emulators", type=_FILES, multiple=True, help="The file of a link; once for each link.")
 @click.option("--link-of", type=_FOLDER, help="Use the link of this data folder.")
-@click.option("--uplink-trace", type=_FILES, help="The trace of the link from senders to receivers.")
-@click.option("--downlink-trace", type=_FILES, help="The trace of the link from receivers to senders.")
+@click.option("--uplink-trace", "uplink", type=_FILES, help="The trace of the link from senders to receivers.")
+@click.option("--downlink-trace", "downlink", type=_FILES, help="The trace of the link from receivers to senders.")
 @click.option("--prepend-mm-cmds", "prepend", default="", metavar='"CMD..."', help="Shells outside of mm-link.")
 @click.option("--append-mm-cmds", "append", default="", metavar='"CMD..."', help="Shells inside of mm-link.")
 @click.option("--extra-mm-link-args", "extra", default="", metavar='"ARG..."', help="Options of mm-link's queues.")
@@ -92,21 +92,11 @@ def test(
     names: str | None,
     every: bool,
     checkout: Path | None,
-    emulators: tuple[Path, ...],
-    link_of: Path | None,
-    uplink_trace: Path | None,
-    downlink_trace: Path | None,
-    prepend: str,
-    append: str,
-    extra: str,
-    start_s: float,
-    ensembles: tuple[str, ...],
-    params: tuple[str, ...],
     data_dir: Path,
     jobs: int | None,
     resume: bool | None,
     as_json: bool,
-    **times: Any,
+    **given: Any,
 ) -> None:
     """Run schemes over links that Mahimahi emulates, and write the files that Pantheon writes.
 
@@ -126,21 +116,16 @@ def test(
         )
     if every == (names is not None):
         raise click.UsageError("expected either --schemes or --all")
-    by_options = {
-        "uplink": uplink_trace,
-        "downlink": downlink_trace,
-        "prepend": prepend,
-        "append": append,
-        "extra": extra,
-    }
-    links = [replace(link, start_s=start_s) for link in links_of(emulators, link_of, by_options)]
+    by_options = {name: given[name] for name in ("uplink", "downlink", "prepend", "append", "extra")}
+    links = links_of(given["emulators"], given["link_of"], by_options)
+    links = [replace(link, start_s=given["start_s"]) for link in links]
     known = read_schemes(checkout)
     chosen = tuple(known.values()) if every else tuple(schemes_of(words_of(names or ""), known))
     if not chosen:
         raise click.UsageError("--schemes: expected at least one, got none")
-    if (times["flows"] - 1) * times["interval"] >= times["runtime"]:
+    if (given["flows"] - 1) * given["interval"] >= given["runtime"]:
         raise click.UsageError("--interval: expected the last flow to start before --runtime has passed")
-    loaded = {cca: Ensemble.load(path) for cca, path in ensembles_of(ensembles).items()}
+    loaded = {cca: Ensemble.load(path) for cca, path in ensembles_of(given["ensembles"]).items()}
     for cca, ensemble in loaded.items():
         if ensemble.cca != cca:
             raise EmulationError(f"--ensemble: expected an ensemble of {cca}, got one of {ensemble.cca}")
@@ -151,13 +136,13 @@ def test(
         settings = TestSettings(
             schemes=chosen,
             link=link,
-            flows=times["flows"],
-            runtime_s=times["runtime"],
-            interval_s=times["interval"],
-            run_times=times["run_times"],
-            order_seed=times["seed"] if times["random_order"] else None,
+            flows=given["flows"],
+            runtime_s=given["runtime"],
+            interval_s=given["interval"],
+            run_times=given["run_times"],
+            order_seed=given["seed"] if given["random_order"] else None,
             ensembles=loaded,
-            parameters=parameters_of(params),
+            parameters=parameters_of(given["params"]),
         )
         tests.append((settings, folder, begin(settings, folder, resume=resume)))
     verdicts = run_tests(tests, jobs=jobs or default_jobs(), quiet=as_json)
@@ -254,8 +239,14 @@ def _run_alone(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[st
                 echo(f"{settings.link.name}: {key}: {verdict.kind}: {verdict.reason}", err=True)
 
         run_all(planned, each, jobs=jobs)
+    figures = {"verdict", "reason", "late_share"}
     return [
-        {"link": settings.link.name, "scheme": key.scheme, "run": key.run, **_note_row(notes[key.scheme][key.run])}
+        {
+            "link": settings.link.name,
+            "scheme": key.scheme,
+            "run": key.run,
+            **notes[key.scheme][key.run].model_dump(include=figures),
+        }
         for settings, _, notes in tests
         for key in settings.order()
     ]
@@ -272,7 +263,3 @@ def _say_late(verdicts: Sequence[dict[str, Any]]) -> None:
             "runs may be too long; repeat these runs on a quiet machine, or with --jobs 1",
             err=True,
         )
-
-
-def _note_row(note: RunNote) -> dict[str, Any]:
-    return {"verdict": note.verdict, "reason": note.reason, "late_share": note.late_share}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads and writes the logs in a Pantheon data folder.
+"""Reads the logs of mm-link, and reads and writes the tunnel logs of a Pantheon data folder.
 
 A tunnel log has the packets of all flows in one direction. Its first line states the time at which its clock was 0:
 
@@ -9,8 +9,11 @@ A tunnel log has the packets of all flows in one direction. Its first line state
     45.301 - 1500 42.181 1                 it left the tunnel, 42.181 ms later
 
 Times are in ms. Flows count from 1. A line without a flow belongs to flow 0. Other lines beginning with # are comments.
-A log of mm-link has the same lines without flows, and `TIME d PACKETS BYTES` for dropped packets. Its sizes include the
-4 bytes of the tunnel device's header in each packet.
+A log of mm-link has the same lines without flows, and `TIME d PACKETS BYTES` for dropped packets, which Debian's
+mm-link does not write. Its times are in whole ms. Its first lines are comments, one of which also states the base
+timestamp: the time at which the trace began. A packet that finds the queue full has a line as it enters, too. A delay
+ends when the packet's last byte has left, so it includes the packet's transmission. Sizes include the 4 bytes of the
+tun device's header in each packet.
 
 Source of the formats: the documentation, merge_tunnel_logs.py and tunnel_graph.py of Pantheon, and link_queue.cc of
 Mahimahi. The reader first matches the whole file with one pattern, and then converts all numbers together.
@@ -29,14 +32,13 @@ from numpy.typing import NDArray
 from emulation.errors import EmulationError
 from kmod.ensemble import write_atomically
 
-__all__ = ["Departures", "Drops", "Events", "FlowEvents", "LinkLog", "TunnelLog", "log_path", "read_link_log"]
-__all__ += ["read_log", "write_log"]
+__all__ = ["Departures", "Drops", "Events", "FlowEvents", "LinkLog", "TunnelLog", "log_path"]
+__all__ += ["parse_link_log", "read_link_log", "read_log", "write_log"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Kind = Literal["datalink", "acklink", "stats", "mm_datalink", "mm_acklink"]
 
-TUNNEL_HEADER_BYTES = 4
 SHOWN_CHARS = 60
 # The numbers of digits are bounded, so that the type of each column can represent each number exactly.
 _TIME = rb"\d{1,12}(?:\.\d{1,6})?"
@@ -58,7 +60,7 @@ _CODES = {b" # ": b" 0 ", b" + ": b" 1 ", b" - ": b" 2 ", b" d ": b" 3 "}
 _COMMENT = rb"#[^\n]*"
 _COMMENTS = re.compile(rb"^#[^\n]*\n", re.MULTILINE)
 _FIRST_LINE = re.compile(rb"# init timestamp: (-?\d{1,15}(?:\.\d{1,6})?)\n")
-_INIT = re.compile(rb"^# init timestamp: (\d{1,15}(?:\.\d{1,6})?)$", re.MULTILINE)
+_STAMP = re.compile(rb"^# (init|base) timestamp: (\d{1,15}(?:\.\d{1,6})?)$", re.MULTILINE)
 
 
 def _lines(kinds: bytes) -> re.Pattern[bytes]:
@@ -169,9 +171,13 @@ class TunnelLog:
 
 @dataclass(frozen=True)
 class LinkLog:
-    """A log of mm-link. init_ms: as in TunnelLog; None in logs of old versions of mm-link, which do not state it."""
+    """A log of mm-link. init_ms: as in TunnelLog. base_ms: the time of its clock at which its trace began.
+
+    Old versions of mm-link state neither. Then both are None.
+    """
 
     init_ms: float | None
+    base_ms: float | None
     capacity: Events
     entered: Events
     left: Departures
@@ -181,10 +187,6 @@ class LinkLog:
         """Return the same events as flow 0 of a tunnel log, for runs without a tunnel."""
         entered = FlowEvents(self.entered.times_ms, self.entered.bytes, np.zeros(len(self.entered), dtype=np.int64))
         return TunnelLog(self.init_ms or 0.0, self.capacity, entered, self.left)
-
-    def payload_capacity(self) -> Events:
-        """Return the opportunities without the 4 bytes of the tunnel device's header, as in tunnel logs."""
-        return Events(self.capacity.times_ms, self.capacity.bytes - TUNNEL_HEADER_BYTES)
 
 
 def log_path(data_dir: Path, *, scheme: str, run: int, kind: Kind) -> Path:
@@ -235,8 +237,8 @@ def read_log(path: Path) -> TunnelLog:
     data = _content(path)
     first = _FIRST_LINE.match(data)
     if first is None:
-        raise _damaged(path, data, 0, "# init timestamp: MILLISECONDS")
-    table = _parse(path, data, first.end(), _TUNNEL_LINES)
+        raise _damaged(str(path), data, 0, "# init timestamp: MILLISECONDS")
+    table = _parse(str(path), data, first.end(), _TUNNEL_LINES)
     return TunnelLog(float(first[1]), table.capacity(), table.entered(), table.left())
 
 
@@ -246,14 +248,23 @@ def read_link_log(path: Path) -> LinkLog:
     Raises:
         EmulationError: the file cannot be read or a line is damaged. The message names the file and the line.
     """
-    data = _content(path)
+    return parse_link_log(_content(path), name=str(path))
+
+
+def parse_link_log(data: bytes, *, name: str) -> LinkLog:
+    """Parse the content of a log of mm-link. name: of the log in messages.
+
+    Raises:
+        EmulationError: a line is damaged. The message names the log and the line.
+    """
     if not data.startswith(b"#"):
-        raise _damaged(path, data, 0, "a comment of mm-link")
-    stated = _INIT.search(data)
-    table = _parse(path, data, 0, _LINK_LINES)
+        raise _damaged(name, data, 0, "a comment of mm-link")
+    stamps = {kind: float(value) for kind, value in _STAMP.findall(data)}
+    table = _parse(name, data, 0, _LINK_LINES)
     entered = table.entered()
     return LinkLog(
-        init_ms=float(stated[1]) if stated else None,
+        init_ms=stamps.get(b"init"),
+        base_ms=stamps.get(b"base"),
         capacity=table.capacity(),
         entered=Events(entered.times_ms, entered.bytes),
         left=table.left(),
@@ -268,17 +279,17 @@ def _content(path: Path) -> bytes:
         raise EmulationError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def _damaged(path: Path, data: bytes, at: int, expected: str) -> EmulationError:
+def _damaged(name: str, data: bytes, at: int, expected: str) -> EmulationError:
     """Return the error about the line that begins at this byte."""
     line = data[at : at + SHOWN_CHARS + 1].split(b"\n", 1)[0]
     shown = repr(line[:SHOWN_CHARS].decode("ascii", "backslashreplace")) + ("..." if len(line) > SHOWN_CHARS else "")
     number = data.count(b"\n", 0, at) + 1
     return EmulationError(
-        f"{path}, line {number}: expected {expected}, got {shown}; the log is damaged, repeat the run"
+        f"{name}, line {number}: expected {expected}, got {shown}; the log is damaged, repeat the run"
     )
 
 
-def _parse(path: Path, data: bytes, start: int, pattern: re.Pattern[bytes]) -> _Table:
+def _parse(name: str, data: bytes, start: int, pattern: re.Pattern[bytes]) -> _Table:
     """Check all lines from the byte `start` on, and convert their numbers.
 
     Raises:
@@ -287,12 +298,12 @@ def _parse(path: Path, data: bytes, start: int, pattern: re.Pattern[bytes]) -> _
     matched = pattern.match(data, start)
     end = matched.end() if matched else start
     if end < len(data):
-        raise _damaged(path, data, end, _expected(data, end, pattern))
+        raise _damaged(name, data, end, _expected(data, end, pattern))
     text = data[start:]
     if text.startswith(b"#") or b"\n#" in text:
         text = _COMMENTS.sub(b"", text)
-    for name, code in _CODES.items():
-        text = text.replace(name, code)
+    for kind, code in _CODES.items():
+        text = text.replace(kind, code)
     return _Table(text)
 
 

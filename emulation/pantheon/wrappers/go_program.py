@@ -1,11 +1,19 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A scheme whose two ends are one Go program of `programs`, called with `receiver PORT` or `sender IP PORT`.
+"""Schemes whose two ends are one Go program: go_program.py FOLDER VERB ... (verbs: _scheme.py).
 
-go.mod and go.sum beside the program pin every module by version and digest.
+    gcc        Google Congestion Control (GCC) of the WebRTC library pion, for a synthetic encoder.
+               programs/gcc/main.go describes the encoder and where it differs from a browser
+    quic_go    Reno of the QUIC library quic-go. The library has code for CUBIC, but creates each connection with Reno
+               and offers no setting for it
+
+The program is in FOLDER of the folder of programs, and is called with `receiver PORT` or `sender IP PORT`. go.mod and
+go.sum beside it pin every module by version and digest.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +23,13 @@ else:
     import _scheme
 
 GO = _scheme.Tool("go", ("version",), (1, 26), ("golang-go",), "install Go 1.26 or newer; Debian 12 has 1.19")
+# The name of the scheme, and what its build is for, by the folder of its program.
+SCHEMES = {"gcc": ("pion-gcc", "pion/interceptor 0.1.51"), "quic_go": ("quic-go-reno", "quic-go 0.65.0")}
 
 
-def scheme(name: str, *, folder: str, purpose: str) -> _scheme.Scheme:
-    """The scheme `name`, of the program in `folder` of the folder of programs."""
+def scheme(folder: str) -> _scheme.Scheme:
+    """The scheme of the program in this folder."""
+    name, purpose = SCHEMES[folder]
     source = _scheme.PROGRAMS / folder
 
     def target() -> Path:
@@ -41,3 +52,7 @@ def scheme(name: str, *, folder: str, purpose: str) -> _scheme.Scheme:
         receive=lambda port: _scheme.become(program(), "receiver", str(port)),
         send=lambda address, port: _scheme.become(program(), "sender", address, str(port)),
     )
+
+
+if __name__ == "__main__":
+    _scheme.main(scheme(sys.argv[1]), sys.argv[2:])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Keeps a BPF file system for a process, and unloads what it loaded there: keeper.py PROGRAM.
+"""Holds a BPF file system for a process, and unloads the algorithms that it loaded there: unloader.py PROGRAM.
 
 It runs in a mount namespace of its own (emulation/mahimahi/in_bpf.py), so that the machine's mounts do not change. It
 mounts the file system at FOLDER, prints `ready`, and waits until its standard input is closed. This happens when its
@@ -38,7 +38,7 @@ def _unload(program: str, name: str) -> bool:
 
 
 def main() -> int:
-    """Keep the file system until standard input is closed; return the exit status."""
+    """Hold the file system until standard input is closed; return the exit status."""
     # Who ends the owner may send the same signal to all its processes. The owner's end is what counts.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
