@@ -53,7 +53,6 @@ from emulation.run.qos import QoS
 from emulation.scenario.model import Scenario
 from emulation.source_tokens import c_tokens, digest_of_texts
 from emulation.vm.kernels import FULL_LINE, GuestError, kernel_line, mahimahi_root
-from emulation.vm.runner import KERNEL_NAMES
 from experiments.fidelity.plan import Case
 from kmod.ensemble import write_atomically
 
@@ -242,10 +241,10 @@ def module_sources(root: Path, algorithms: Sequence[str]) -> dict[str, bytes]:
     A file kmod/linux/tcp_NAME.c belongs to the module NAME only. Other C files there belong to all modules.
     The headers that these files include are added. Where such a header (tcp_rtcp.h) has a C file of the same name, that
     file is added, too. The list of modules in Kbuild is left out, and so are the lines for other algorithms in
-    params.def and params.h. A new algorithm thus does not change the sources of the others.
+    params.def. A new algorithm thus does not change the sources of the others.
     """
     core, linux = root / "kmod" / "core", root / "kmod" / "linux"
-    own = {f"tcp_{KERNEL_NAMES.get(algorithm, algorithm)}.c" for algorithm in algorithms}
+    own = {f"tcp_{algorithm}.c" for algorithm in algorithms}
     files = [path for path in sorted(linux.glob("*.c")) if not path.name.startswith("tcp_") or path.name in own]
     waiting = list(files)
     while waiting:

@@ -49,13 +49,13 @@ def test_algorithms_cannot_be_changed() -> None:
         ALGORITHMS["gr"] = ALGORITHMS["reno"]  # type: ignore[index]
 
 
-HEAD = 'CCA_ALGORITHM(one, WINDOW, "first")\n'
+HEAD = 'CCA_ALGORITHM(one, WINDOW, BPF, "first")\n'
 
 
 def test_entries_are_read_in_their_order() -> None:
     text = HEAD + 'CCA_AXIS(one, speed, "of it")\nCCA_PARAM(one, b, us, 0, 1, 2, TUNED, "b, (c)")\n'
     one = parse_params(text + '#define CCA_X\n CCA_PARAM(\nCCA_PARAM(one, a, ms, 5, 5, 5, FIXED, "a")\n')["one"]
-    assert (one.name, one.mode, one.meaning) == ("one", "window", "first")
+    assert (one.name, one.mode, one.host, one.meaning) == ("one", "window", "bpf", "first")
     assert [(p.name, p.minimum, p.default, p.maximum, p.tuned) for p in one.params] == [
         ("b", 0, 1, 2, True),
         ("a", 5, 5, 5, False),
@@ -69,7 +69,8 @@ def test_entries_are_read_in_their_order() -> None:
     [
         "CCA_PARAM(one, a, us, 1,",
         'CCA_OTHER(one, a, "x")',
-        'CCA_ALGORITHM(two, "x")',
+        'CCA_ALGORITHM(two, CONTROL, "x")',
+        'CCA_ALGORITHM(two, CONTROL, KERNEL, "x")',
         'CCA_PARAM(nobody, a, us, 0, 1, 2, TUNED, "x")',
         'CCA_AXIS(nobody, a, "x")',
         'CCA_PARAM(one, a, us, 0, 1, TUNED, "x")',

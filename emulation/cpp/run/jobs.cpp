@@ -90,7 +90,7 @@ std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t has
         if (flow.params.size() != 2) throw std::invalid_argument("fixed: expected cwnd_pkts and pacing_bytes_per_s");
         return std::make_unique<FixedWindow>(flow.params[0], flow.params[1]);
     }
-#define CCA_ALGORITHM(name, mode, meaning) \
+#define CCA_ALGORITHM(name, mode, host, meaning) \
     if (flow.cca == #name) return make_##name({flow, hash, clients});
 #include "params.def"
     throw std::invalid_argument("cca: expected an algorithm of the core or fixed, got " + flow.cca);

@@ -21,14 +21,12 @@
 		".incbin \"" #algorithm "-" #kernel ".bpf.o\"\n" \
 		"object_" #algorithm "_" #kernel "_end:\n" \
 		".byte 0\n.previous\n");
-#define OBJECTS(algorithm) OBJECT(algorithm, 601) OBJECT(algorithm, 610) OBJECT(algorithm, 701)
-
-/* As in the Makefile and in kmod/bpf_host.py. */
-#define NAME(algorithm) #algorithm ", "
-#define EACH_ALGORITHM(f) f(gr) f(roccet) f(rtcp_cubic) \
-	f(rtcp_bbr) f(rtcp_bbr3) f(cubic) f(vegas)
-
-EACH_ALGORITHM(OBJECTS)
+#define OBJECTS_BPF(algorithm) \
+	OBJECT(algorithm, 601) OBJECT(algorithm, 610) OBJECT(algorithm, 701)
+#define OBJECTS_MODULE(algorithm) OBJECTS_BPF(algorithm)
+#define OBJECTS_SIMULATOR(algorithm)
+#define CCA_ALGORITHM(name, mode, host, meaning) OBJECTS_##host(name)
+#include "params.def"
 
 struct variant {
 	const char *start, *end;
@@ -36,16 +34,32 @@ struct variant {
 
 #define VARIANT(algorithm, kernel) \
 	{ object_##algorithm##_##kernel, object_##algorithm##_##kernel##_end }
-#define ALGORITHM(name) \
+#define ENTRY_BPF(name) \
 	{ #name, CCA_ID_##name, { VARIANT(name, 601), VARIANT(name, 610), VARIANT(name, 701) } },
+
+#define ENTRY_MODULE(name) ENTRY_BPF(name)
+#define ENTRY_SIMULATOR(name)
 
 static const struct {
 	const char *name;
 	u32 id;
 	struct variant variant[3];
 } algorithms[] = {
-	EACH_ALGORITHM(ALGORITHM)
+#define CCA_ALGORITHM(name, mode, host, meaning) ENTRY_##host(name)
+#include "params.def"
 };
+
+/* The names of all algorithms, separated by commas. */
+const char *algorithm_names(void)
+{
+	static char names[256];
+	size_t i;
+
+	*names = '\0';
+	for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++)
+		strcat(strcat(names, i ? ", " : ""), algorithms[i].name);
+	return names;
+}
 
 static int find(const char *name)
 {
@@ -54,7 +68,7 @@ static int find(const char *name)
 	for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++)
 		if (!strcmp(algorithms[i].name, name))
 			return (int)i;
-	complain("expected an algorithm among " EACH_ALGORITHM(NAME) "got %s", name);
+	complain("expected an algorithm among %s, got %s", algorithm_names(), name);
 	return -ENOENT;
 }
 

@@ -46,7 +46,7 @@ struct loaded {
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* object.c */
-u32 algorithm_id(const char *name);
+const char *algorithm_names(void);
 int load(const char *pins, const char *name);
 int unload(const char *pins, const char *name);
 int list(const char *pins);
