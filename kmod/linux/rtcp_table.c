@@ -23,8 +23,7 @@
 #include <linux/workqueue.h>
 #include <net/ipv6.h>
 
-#include "rtcp_internal.h"
-#include "rtcp_ops.h"
+#include "tcp_rtcp.h"
 
 #define RTCP_DEFAULT_SETS 2048u			/* 16384 clients, 5 MiB */
 #define RTCP_DEFAULT_NAMESPACE_SETS 64u		/* 512 clients, 160 KiB */
@@ -221,17 +220,6 @@ void rtcp_member_tell(struct rtcp_member *m, struct ccatune_recording *recording
 	}
 }
 EXPORT_SYMBOL_GPL(rtcp_member_tell);
-
-/* The connection ends or changes its algorithm. f is freed. */
-void rtcp_kflow_end(struct sock *sk, struct rtcp_kflow *f, struct rtcp_flow *flow)
-{
-	struct rtcp_sock *own = inet_csk_ca(sk);
-
-	rtcp_kflow_leave(f, sk, flow);
-	own->flow = NULL;
-	ccatune_flow_end(&f->head);
-}
-EXPORT_SYMBOL_GPL(rtcp_kflow_end);
 
 /* --- the module -------------------------------------------------------------------- */
 

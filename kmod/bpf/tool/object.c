@@ -21,10 +21,11 @@
 		".incbin \"" #algorithm "-" #kernel ".bpf.o\"\n" \
 		"object_" #algorithm "_" #kernel "_end:\n" \
 		".byte 0\n.previous\n");
-#define OBJECTS_BPF(algorithm) \
-	OBJECT(algorithm, 601) OBJECT(algorithm, 610) OBJECT(algorithm, 701)
-#define OBJECTS_MODULE(algorithm) OBJECTS_BPF(algorithm)
-#define OBJECTS_SIMULATOR(algorithm)
+#define OBJECTS_BPF(name) \
+	extern const struct algorithm algorithm_##name; \
+	OBJECT(name, 601) OBJECT(name, 610) OBJECT(name, 701)
+#define OBJECTS_MODULE(name) OBJECTS_BPF(name)
+#define OBJECTS_SIMULATOR(name)
 #define CCA_ALGORITHM(name, mode, host, meaning) OBJECTS_##host(name)
 #include "params.def"
 
@@ -35,14 +36,14 @@ struct variant {
 #define VARIANT(algorithm, kernel) \
 	{ object_##algorithm##_##kernel, object_##algorithm##_##kernel##_end }
 #define ENTRY_BPF(name) \
-	{ #name, CCA_ID_##name, { VARIANT(name, 601), VARIANT(name, 610), VARIANT(name, 701) } },
+	{ #name, &algorithm_##name, { VARIANT(name, 601), VARIANT(name, 610), VARIANT(name, 701) } },
 
 #define ENTRY_MODULE(name) ENTRY_BPF(name)
 #define ENTRY_SIMULATOR(name)
 
 static const struct {
 	const char *name;
-	u32 id;
+	const struct algorithm *algorithm;
 	struct variant variant[3];
 } algorithms[] = {
 #define CCA_ALGORITHM(name, mode, host, meaning) ENTRY_##host(name)
@@ -135,7 +136,8 @@ static int name_folder(struct loaded *l, const char *pins, const char *name)
 	if (at < 0)
 		return at;
 	l->name = algorithms[at].name;
-	l->id = algorithms[at].id;
+	l->algorithm = algorithms[at].algorithm;
+	l->id = l->algorithm->id;
 	if (snprintf(l->folder, sizeof(l->folder), "%s/%s", pins, l->name) >= (int)sizeof(l->folder))
 		return -ENAMETOOLONG;
 	return at;
@@ -154,8 +156,8 @@ static int open_maps(struct loaded *l)
 		{ "delays", &l->delays, BPF_MAP_TYPE_ARRAY_OF_MAPS, sizeof(u32), sizeof(u32) },
 		{ "records", &l->records, BPF_MAP_TYPE_ARRAY_OF_MAPS, sizeof(u32), sizeof(u32) },
 		{ "counters", &l->counters, BPF_MAP_TYPE_ARRAY, sizeof(u32),
-		  sizeof(struct ccatune_counters) },
-		{ "flows", &l->flows, BPF_MAP_TYPE_HASH, sizeof(u64), flow_bytes(l->id) },
+		  sizeof(struct ccatune_totals) },
+		{ "flows", &l->flows, BPF_MAP_TYPE_HASH, sizeof(u64), l->algorithm->flow_bytes },
 		{ "host", &l->host, BPF_MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct ccatune_host) },
 	};
 	size_t i;

@@ -72,7 +72,7 @@ static void add_table(struct loaded *l, struct ccatune_recording *r)
 	struct rec_record *place;
 	u32 i, n;
 
-	t->values = l->config->values;
+	t->values = l->config->table.values;
 	n = rec_table_records(t);
 	place = reserve(r, n);
 	for (i = 0; place && i < n; i++) {
@@ -137,11 +137,11 @@ static int clear(struct loaded *l)
 /* The number of the next flow. */
 static u32 next_flow(const struct loaded *l)
 {
-	struct ccatune_counters counters = {};
+	struct ccatune_totals totals = {};
 	u32 place = 0;
 
-	bpf_map_lookup_elem(l->counters, &place, &counters);
-	return (u32)counters.keys + 1;
+	bpf_map_lookup_elem(l->counters, &place, &totals);
+	return (u32)totals.keys + 1;
 }
 
 /* What is in force. No flow reaches the number yet from which on flows are recorded. */
