@@ -88,8 +88,8 @@ static inline void ccatune_show_socket(struct seq_file *m, const struct ccatune_
 	u64 bytes = s->bytes_acked > start_bytes ? s->bytes_acked - start_bytes : 0;
 
 	bytes = cca_min_u64(bytes, 1ull << 43);
-	seq_printf(m, " throughput_bytes_per_s=%llu",
-		   (ccatune_number)(elapsed_us ? cca_div(bytes * CCA_USEC_PER_SEC, elapsed_us) : 0));
+	bytes = elapsed_us ? cca_div(bytes * CCA_USEC_PER_SEC, elapsed_us) : 0;
+	seq_printf(m, " throughput_bytes_per_s=%llu", (ccatune_number)bytes);
 	seq_printf(m, " rtt_us=%u cwnd_pkts=%u segments=%u retransmitted=%u bytes_acked=%llu",
 		   s->rtt_us, s->cwnd_pkts, s->segments, s->retransmitted,
 		   (ccatune_number)s->bytes_acked);

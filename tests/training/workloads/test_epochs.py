@@ -29,7 +29,7 @@ def test_the_core_version_is_that_of_the_sources_here() -> None:
 
 
 def test_the_core_version_is_of_core_and_simulator() -> None:
-    assert {"gr.h", "params.def", "sender.hpp", "link.hpp", "gr_algorithm.hpp", "simulation.cpp"} <= {
+    assert {"gr.h", "params.def", "sender.hpp", "link.hpp", "gr_algorithm.cpp", "simulation.cpp"} <= {
         path.name for path in engine_sources(ROOT)
     }
 
