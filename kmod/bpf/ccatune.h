@@ -13,7 +13,7 @@
 
 #define CCA_FN static inline
 #define ENS_PARAMS CCATUNE_PARAMS
-/* A map holds no pointers: the values lie behind the table (layout.h). */
+/* A map holds no pointers: the values follow the table (layout.h). */
 #define ENS_VALUE(table, index) ccatune_value((const struct ccatune_table *)(table), index)
 
 #define CCA_INDEX(i, count) ccatune_index(i, count)

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kmod import abi
 from kmod.abi import ALGORITHMS, parse_params
 from kmod.errors import AbiError, CcatuneError
 
@@ -42,6 +45,18 @@ def test_an_unknown_parameter_is_refused_with_those_that_there_are() -> None:
         ALGORITHMS["gr"].param("beta")
     with pytest.raises(CcatuneError, match=r"reno has no parameter 'beta': expected one of none"):
         ALGORITHMS["reno"].param("beta")
+
+
+def test_every_algorithm_has_a_number_of_its_own() -> None:
+    text = (Path(abi.__file__).parent / "core" / "params.def").read_text(encoding="utf-8")
+    numbers = dict(re.findall(r"^#define CCA_ID_(\w+) (\d+)$", text, re.MULTILINE))
+    assert list(numbers) == list(ALGORITHMS)
+    assert len(set(numbers.values())) == len(numbers)
+
+
+def test_sockets_choose_the_names_that_the_kernel_has_free() -> None:
+    names = {name: algorithm.kernel_name for name, algorithm in ALGORITHMS.items() if algorithm.host != "simulator"}
+    assert (names["gr"], names["cubic"], names["vegas"]) == ("gr", "ccatune_cubic", "ccatune_vegas")
 
 
 def test_algorithms_cannot_be_changed() -> None:

@@ -73,7 +73,7 @@ static int find(const char *name)
 	return -ENOENT;
 }
 
-/* Which variant the running kernel takes: told by its types, not by its version. */
+/* Which variant the running kernel takes. Its types decide, not its version. */
 static int variant_of_kernel(void)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
