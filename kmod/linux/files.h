@@ -21,8 +21,8 @@ static inline void ccatune_show_parameters(struct seq_file *m, u32 id, const u32
 		spec = cca_param_at(id, i);
 		if (!spec)
 			break;
-		seq_printf(m, "%s %u %u %u %u %s\n", spec->name, values[i], spec->min, spec->initial,
-			   spec->max, spec->unit);
+		seq_printf(m, "%s %u %u %u %u %s\n", spec->name, values[i], spec->min,
+			   spec->initial, spec->max, spec->unit);
 	}
 }
 
