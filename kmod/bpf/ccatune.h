@@ -168,6 +168,24 @@ static inline u32 ccatune_value(const struct ccatune_table *table, u32 index)
 	return table->values[at];
 }
 
+/* A set of parameters: the verifier needs its size. */
+struct ccatune_set {
+	u32 value[CCATUNE_PARAMS];
+};
+
+CCATUNE_PART int ens_flow_end_epoch_part(struct ens_flow *f, const struct ccatune_table *table,
+					 u64 now_us, const struct ens_values *values,
+					 struct ccatune_set *params)
+{
+	if (f && values && params)
+		ens_flow_end_epoch(f, table ? &table->ens : NULL, now_us, values, params);
+	return 0;
+}
+
+#define ens_flow_end_epoch(f, table, now_us, values, params) \
+	ens_flow_end_epoch_part(f, (const struct ccatune_table *)(table), now_us, values, \
+				(struct ccatune_set *)(params))
+
 static inline void ccatune_need_pacing(struct sock *sk)
 {
 	if (sk->sk_pacing_status == SK_PACING_NONE)

@@ -59,19 +59,6 @@ PART_VOID(rtcp_on_ack, (struct rtcp_flow *f, struct rtcp_client *c, const struct
 
 #include "ensemble_flow.h"
 
-/* A table and a set of parameters have types of their own here: the verifier needs their sizes. */
-noinline int ens_flow_end_epoch_part(struct ens_flow *f, const struct ccatune_table *table,
-				     u64 now_us, const struct ens_values *values,
-				     struct rtcp_params *params)
-{
-	if (f && values && params)
-		ens_flow_end_epoch(f, table ? &table->ens : NULL, now_us, values, params);
-	return 0;
-}
-
-#define ens_flow_end_epoch(f, table, now_us, values, params) \
-	ens_flow_end_epoch_part(f, (const struct ccatune_table *)(table), now_us, values, params)
-
 PART(bool, ens_flow_on_ack, (struct ens_flow *f, const struct cca_ack *ack, u32 queueing_delay_us,
 			     bool in_slow_start),
      f && ack, false, (f, ack, queueing_delay_us, in_slow_start))

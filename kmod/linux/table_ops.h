@@ -68,12 +68,14 @@ CCATUNE_PART int ops_core_recall(struct alg_flow *f, const struct alg_params *de
 
 /* --- recording ----------------------------------------------------------------------------- */
 
-/* Not inline, so that a record is not on the stack while the core handles an event. */
-static noinline void ops_record_start(struct alg_flow *f, struct ccatune_recording *recording,
-				      const struct cca_start *start, const struct ops_windows *w,
-				      u32 waiting_bytes)
+/*
+ * params, table: those that the core has read. Functions with more than five arguments are inline,
+ * because BPF has no more.
+ */
+static inline void ops_record_start(struct alg_flow *f, struct ccatune_recording *recording,
+				    const struct cca_start *start, const struct ops_windows *w,
+				    u32 waiting_bytes, const struct ccatune_params *params)
 {
-	const struct ccatune_params *params = ccatune_flow_params(&f->head);
 	struct rec_record r;
 
 	ccatune_record_params(recording, params, CCATUNE_ID);
@@ -91,10 +93,6 @@ static noinline void ops_record_start(struct alg_flow *f, struct ccatune_recordi
 	ccatune_record(recording, &r);
 }
 
-/*
- * The table and the parameters are those that an end of an epoch has read. Inline, because a
- * function of BPF has at most five arguments.
- */
 static inline void ops_record_ack(struct alg_flow *f, struct ccatune_recording *recording,
 				  const struct cca_ack *ack, const struct ops_windows *w,
 				  u32 waiting_bytes, const struct ccatune_table *table,
@@ -118,6 +116,7 @@ static inline void ops_record_ack(struct alg_flow *f, struct ccatune_recording *
 	ccatune_record(recording, &r);
 }
 
+/* Not inline, so that the record is not on the stack while the core handles the event. */
 static noinline void ops_record_event(struct alg_flow *f, struct ccatune_recording *recording,
 				      const struct cca_event *ev)
 {
@@ -269,22 +268,24 @@ static void ops_begin(struct alg_flow *f, const struct sock *sk, struct ops_wind
 {
 	u32 waiting_bytes = alg_waiting_bytes(sk);
 	struct ccatune_recording *recording;
+	const struct ccatune_params *params;
 	struct cca_start start;
 
 	ccatune_read_start(sk, &start);
 	alg_join(f, sk, start.now_us);
 	rcu_read_lock();
 	recording = ccatune_recording(&f->head);
+	params = ccatune_flow_params(&f->head);
 	alg_lock(f, recording, true);
 	alg_renew(f, recording, start.now_us);
-	alg_init(f, (const struct alg_params *)ccatune_flow_params(&f->head)->value, &start,
+	alg_init(f, (const struct alg_params *)params->value, &start,
 		 ccatune_flow_class(&f->head, sk, ccatune_flow_table(&f->head)));
 	alg_update_share(f, waiting_bytes);
 #ifdef ALG_BOUNDS_START
 	alg_bound(f, &w->after);
 #endif
 	if (unlikely(recording))
-		ops_record_start(f, recording, &start, w, waiting_bytes);
+		ops_record_start(f, recording, &start, w, waiting_bytes, params);
 	alg_unlock(f);
 	rcu_read_unlock();
 }
