@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Offers GR, ROCCET, R-TCP and Vegas to flows on this machine's kernel, in BPF (kmod/bpf), during an emulation.
+"""Offers the algorithms of this repository to flows on this machine's kernel, in BPF (kmod/bpf), during an emulation.
 
 The kernel has one list of congestion controls for all network namespaces. In BPF an algorithm also has a single
 configuration for all of them. Therefore:
@@ -38,10 +38,11 @@ from kmod import bpf_host
 from kmod.bpf_host import BPF_CCAS, BpfHost
 from kmod.locks import open_lock
 
-__all__ = ["CCAS", "InBpf", "NameTakenError", "available_ccas", "can_share", "lacking", "version_here"]
+__all__ = ["CCAS", "KERNELS_OWN", "InBpf", "NameTakenError", "available_ccas", "can_share", "lacking", "version_here"]
 
-# cubic is left out: the scenario's cubic is the kernel's own.
-CCAS = ("gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "vegas")
+# The kernel's own algorithms have these names in a scenario.
+KERNELS_OWN = ("reno", "cubic", "bbr")
+CCAS = tuple(cca for cca in BPF_CCAS if cca not in KERNELS_OWN)
 WAIT_S = 600.0
 # In a folder that only root can write to. A container with a folder of its own has another file, and is refused because
 # the name is taken.

@@ -54,7 +54,6 @@ Progress = Callable[[int], None]
 Each = Callable[[int, QoS | EmulationError], None]
 
 # Linux' names of the scenario's algorithms. Linux' bbr is version 1.
-KERNEL_NAMES = {"reno": "reno", "cubic": "cubic", "bbr": "bbr"}
 SHELLS = ("mm-delay", "mm-link", "mm-loss")
 _PROGRAMS = ("iptables", "ip", "ldconfig", "mount", "nft", "nsenter", "setpriv", "sysctl", "unshare")
 _CORES_IDLE = 0.2
@@ -112,7 +111,7 @@ def host_runner() -> Runner:
     return Runner(
         name="mahimahi",
         algorithms={
-            **{name: kernels for name, kernels in KERNEL_NAMES.items() if kernels in available},
+            **{name: name for name in in_bpf.KERNELS_OWN if name in available},
             **{cca: BPF_CCAS[cca] if cca in loadable else cca for cca in own},
         },
         tunable=modules | loadable,

@@ -5,8 +5,8 @@
 
 One boot serves all scenarios, which run one after the other. The guest has a clock of its own (`own_clock` of
 run_in_guest). So its computations cost its flows the same time on any machine, busy or not, and a run may take longer
-than its duration. `gr`, `roccet`, `rtcp_cubic`, `rtcp_bbr`, `rtcp_bbr3` and `reno` are modules of this repository. The
-module of `reno` is the same algorithm as the simulator's. cubic and bbr (version 1) are the kernel's. Parameters,
+than its duration. The algorithms that params.def marks as modules are those of this repository. reno, cubic and bbr
+(version 1) are the kernel's. Parameters,
 ensemble and clients of R-TCP belong to the network namespace of a run, and are removed with it. This process removes
 the folder of jobs and results; if it is killed, the next one that starts does (_folder.py).
 """
@@ -21,20 +21,23 @@ from pathlib import Path
 from typing import Any
 
 from emulation.errors import EmulationError
+from emulation.mahimahi.in_bpf import KERNELS_OWN
 from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.process import BARE_PYTHON, launch_words
 from emulation.mahimahi.runner import Each, Progress, in_order
 from emulation.mahimahi.translate import Runner, to_job
 from emulation.run.qos import QoS
-from emulation.scenario.model import WITH_ENSEMBLE, Scenario
+from emulation.scenario.model import Scenario
 from emulation.vm._folder import owned_folder
 from emulation.vm.guest import run_in_guest
 from emulation.vm.kernels import FULL_LINE, mahimahi_root
 from emulation.vm.modules import build_modules, load_order
+from kmod.abi import ALGORITHMS
 
 __all__ = ["emulate", "emulate_each", "emulate_many", "guest_runner"]
 
-KERNEL_NAMES = {name: name for name in (*sorted(WITH_ENSEMBLE), "cubic", "bbr")} | {"reno": "ccatune_reno"}
+_WITH_MODULE = frozenset(name for name, algorithm in ALGORITHMS.items() if algorithm.host == "module")
+_ALGORITHMS = {name: name for name in (*sorted(_WITH_MODULE), *KERNELS_OWN)}
 _LEAD_MS = 3000
 _SAMPLE_S = 0.05
 _BOOT_S = 300.0
@@ -50,8 +53,8 @@ def guest_runner() -> Runner:
     """What the guest's kernel supports. Raises EmulationError if Mahimahi was not downloaded."""
     return Runner(
         name="vm",
-        algorithms=KERNEL_NAMES,
-        tunable=frozenset(WITH_ENSEMBLE),
+        algorithms=_ALGORITHMS,
+        tunable=_WITH_MODULE,
         lead_ms=_LEAD_MS,
         sample_s=_SAMPLE_S,
         mahimahi=str(mahimahi_root()),

@@ -83,15 +83,6 @@ CCA_FN bool ens_flow_is_recalled(struct ens_flow *f, const struct ens_table *tab
 	return c->state == ENS_NO_STATE || c->generation != table->generation;
 }
 
-/* As ens_flow_end_epoch(), for an algorithm whose first axis is the measured throughput. */
-CCA_FN void ens_flow_end_throughput_epoch(struct ens_flow *f, const struct ens_table *table,
-					  u64 now_us, u64 second_value, void *params)
-{
-	struct ens_values values = ens_clock_values(&f->clock, second_value);
-
-	ens_flow_end_epoch(f, table, now_us, &values, params);
-}
-
 CCA_FN void ens_flow_on_event(struct ens_flow *f, const struct cca_event *ev)
 {
 	if (ev->kind == CCA_TRANSFER_STARTED || ev->kind == CCA_IDLE_RESTART)

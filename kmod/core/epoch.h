@@ -192,21 +192,27 @@ CCA_FN enum ens_epoch_end ens_clock_judge(const struct ens_clock *c)
 }
 
 /*
- * Measures the throughput of the epoch that ends. Returns the axis values for an algorithm
- * whose first axis is this throughput. Without an estimate the previous one is returned.
+ * Measures the throughput of the epoch that ends, and returns whether there was an estimate.
+ * Without one, measured_bytes_per_s stays that of an epoch before.
  */
-CCA_FN struct ens_values ens_clock_values(struct ens_clock *c, u64 second_value)
+CCA_FN bool ens_clock_measured(struct ens_clock *c)
 {
 	u64 measured = ens_clock_measure(c);
-	struct ens_values values;
 
 	if (measured)
 		c->measured_bytes_per_s = measured;
-	values.axis[0] = c->measured_bytes_per_s;
-	values.axis[1] = second_value;
-	values.is_new = measured != 0;
-	return values;
+	return measured != 0;
 }
+
+/*
+ * Sets the values of a flow on the axes of a table (NULL for none). value(flow, number) is the
+ * algorithm's function for the axis with this number in params.def. The second value has no
+ * meaning if the table has one axis.
+ */
+#define ENS_SET_AXES(values, table, value, flow) do { \
+	(values)->axis[0] = value(flow, (table) ? (table)->axis[0].number : 0); \
+	(values)->axis[1] = value(flow, (table) ? (table)->axis[1].number : 0); \
+} while (0)
 
 /*
  * Ends the epoch and selects the state of the next one. Without a table (NULL) there is no

@@ -7,8 +7,8 @@
  *   PARAMS, TABLE, VALUE    parameters and table in force, before their first use
  *   START                   a flow begins
  *   ACK, EVENT              control mode: the input, the decision, the end of an epoch
- *   TOLD, GROW, SSTHRESH,   window mode: the window before and after
- *   UNDO
+ *   WINDOW_ACK, GROW,       window mode: the window before and after
+ *   SSTHRESH, UNDO
  *   RECALL                  the host recalls rows, so an epoch ends early (ensemble_flow.h)
  *
  * A record contains the inputs and the core's results. Words that a kind does not use

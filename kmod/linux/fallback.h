@@ -9,15 +9,19 @@
  * version 3) and GR (640 bytes) do not fit into a socket, so sockets of those modules fall back
  * to CUBIC, too.
  *
- * Each module defines CCATUNE_PLAIN_NAME, the name that `ss` shows, and then includes this file
- * once. The owner of these operations is the same module, so the socket releases the module
- * reference that it took.
+ * `ss` shows the name of the algorithm with the suffix -plain, unless the module has defined
+ * CCATUNE_PLAIN_NAME. The owner of these operations is the same module, so the socket releases the
+ * module reference that it took.
  */
 #ifndef CCATUNE_FALLBACK_H
 #define CCATUNE_FALLBACK_H
 
 #include "cubic.h"
 #include "window.h"
+
+#ifndef CCATUNE_PLAIN_NAME
+#define CCATUNE_PLAIN_NAME CCATUNE_NAME "-plain"
+#endif
 
 static struct cubic_params plain_params;
 static struct tcp_congestion_ops *plain_of;	/* the module's own operations */

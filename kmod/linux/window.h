@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Functions that the modules in window mode share. They convert a socket's window and ACKs into
- * the structures of kmod/core/cca.h and back, and record the calls of the kernel. All decisions
- * are taken in the core.
+ * Converts a socket's window and ACKs into the structures of kmod/core/cca.h and back, for window
+ * mode. All decisions are taken in the core.
  *
  * For each ACK, Linux calls pkts_acked before it looks for losses. Afterwards it calls ssthresh
  * (an episode begins), set_state (the event) and cong_avoid (growth). Therefore the core receives
@@ -13,7 +12,6 @@
 #ifndef CCATUNE_WINDOW_H
 #define CCATUNE_WINDOW_H
 
-#include "kflow.h"
 #include "sock.h"
 
 static inline void ccatune_last_ack_init(const struct sock *sk, struct ccatune_last_ack *last)
@@ -122,48 +120,6 @@ static inline bool ccatune_read_window_state(const struct sock *sk, struct ccatu
 	else
 		return false;
 	return true;
-}
-
-/* --- recording ----------------------------------------------------------------- */
-
-/*
- * Starts a record of the flow. Returns its recording, or NULL if the flow is not recorded. Call
- * this under rcu_read_lock(). flow: NULL if the socket has none.
- */
-static inline struct ccatune_recording *ccatune_begin_record(const struct ccatune_flow *flow,
-							     const struct sock *sk,
-							     struct rec_record *r,
-							     enum rec_kind kind)
-{
-	struct ccatune_recording *recording = flow ? ccatune_recording(flow) : NULL;
-
-	if (recording)
-		rec_init(r, kind, flow->recorded_as, tcp_sk(sk)->tcp_mstamp);
-	return recording;
-}
-
-/*
- * Records a call of the kernel: REC_GROW, REC_SSTHRESH or REC_UNDO. result: the window or
- * threshold that the core returned, 0 if it returns none.
- */
-static inline void ccatune_record_call(const struct ccatune_flow *flow, const struct sock *sk,
-					enum rec_kind kind,
-					const struct cca_window *before,
-					const struct cca_window *after, u32 acked_pkts, u32 result)
-{
-	struct ccatune_recording *recording;
-	struct rec_record r;
-
-	rcu_read_lock();
-	recording = ccatune_begin_record(flow, sk, &r, kind);
-	if (recording) {
-		rec_put_window(&r, before);
-		rec_put_window_after(&r, after);
-		r.word[REC_ACKED] = acked_pkts;
-		r.word[REC_RESULT] = result;
-		ccatune_record(recording, &r);
-	}
-	rcu_read_unlock();
 }
 
 #endif /* CCATUNE_WINDOW_H */

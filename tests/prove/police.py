@@ -32,7 +32,6 @@ import click
 
 from emulation import Jitter, Policer, Scenario, Shaper, simulate_many
 from emulation.vm import FULL_LINE, LINES, GuestError, build_modules, run_in_guest
-from emulation.vm.runner import KERNEL_NAMES
 from experiments.fidelity.judge import Middle, Reduction
 from experiments.fidelity.plan import Case, Pieces, Plan, cases_of, load_plan
 from tests.vm import boot
@@ -87,7 +86,7 @@ def run_of(case: Case) -> dict[str, Any]:
     assert isinstance(policer, Policer)
     return {
         "case": case.key,
-        "kernel_cca": KERNEL_NAMES[case.cca],
+        "kernel_cca": case.cca,
         "rate_mbps": link.rate_mbps,
         "rtt_ms": link.rtt_ms,
         "buffer_pkts": link.buffer_pkts,

@@ -62,8 +62,10 @@ static void take_acks(struct flow *f, u32 count, u32 gap_us, u32 delay_us)
 
 static enum ens_epoch_end turn(struct flow *f, const struct ens_table *t)
 {
-	struct ens_values values = ens_clock_values(&f->c, 0);
+	struct ens_values values = {};
 
+	values.is_new = ens_clock_measured(&f->c);
+	values.axis[0] = f->c.measured_bytes_per_s;
 	return ens_clock_end_epoch(&f->c, t, f->ack.now_us, &values);
 }
 

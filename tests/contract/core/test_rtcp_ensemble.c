@@ -278,7 +278,7 @@ TEST(axes_are_known_by_name)
 	t.axis[0].number = cca_axis_find(CCA_ID_rtcp_cubic, rtt);
 	t.axis[1].number = cca_axis_find(CCA_ID_rtcp_cubic, rate);
 	CHECK_EQ(t.axis[0].number, 0);
-	CHECK_EQ(t.axis[1].number, RTCP_LIMIT_AXIS);
+	CHECK_EQ(t.axis[1].number, (u32)RTCP_AXIS_limit_bytes_per_s);
 	CHECK_EQ(state_of(&t, &c), 1 * LIMIT_LEVELS + 2);
 	t.axis[0].number = cca_axis_find(CCA_ID_rtcp_bbr, rate);
 	t.axis[1].number = cca_axis_find(CCA_ID_rtcp_bbr, rtt);

@@ -20,7 +20,7 @@ from emulation.scenario.path import AckPath, LinkRate, Policer, RandomLoss, Rate
 from emulation.traces import Trace
 
 HOST = Runner(name="mahimahi", algorithms={"reno": "reno", "cubic": "cubic", "bbr": "bbr"})
-GUEST = Runner(name="vm", algorithms={"gr": "gr", "reno": "ccatune_reno"}, tunable=frozenset({"gr"}), lead_ms=8000)
+GUEST = Runner(name="vm", algorithms={"gr": "gr", "reno": "guests_reno"}, tunable=frozenset({"gr"}), lead_ms=8000)
 
 
 def scenario(link: dict[str, Any] | None = None, *flows: FlowSpec, **fields: Any) -> Scenario:

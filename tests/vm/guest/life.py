@@ -61,7 +61,7 @@ def flow_of(connection: socket.socket) -> dict[str, str]:
 def change_over(job: dict[str, Any]) -> dict[str, Any]:
     """One connection under every algorithm in turn while it sends; each byte has to arrive."""
     other = next(cca for cca in job["subjects"] if cca != tree.CCA)
-    names = (tree.CCA, "cubic", "ccatune_reno", tree.CCA, "reno", other)
+    names = (tree.CCA, "cubic", other, tree.CCA, "reno", other)
     with listening() as listener:
         client = connected(listener)
         server = listener.accept()[0]

@@ -138,9 +138,9 @@ def record(name: str, folder: Path, job: dict[str, Any], *, table: bool, brief: 
 
 
 def main(job: dict[str, Any]) -> dict[str, int]:
-    """The subject under a table, then what has none."""
+    """The subject under a table, then another module without one."""
     with inside.chain(), inside.receiver():
         found = {job["cca"]: record(job["cca"], tree.here(), job, table=True, brief=job["brief"])}
         for cca in job["recorded_beside"]:
-            found[cca] = record(f"ccatune_{cca}", tree.PLACE / cca, job, table=False, brief=job["brief_beside"])
+            found[cca] = record(cca, tree.PLACE / cca, job, table=False, brief=job["brief_beside"])
         return found

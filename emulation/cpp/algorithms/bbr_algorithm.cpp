@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // BBR in the simulator: version 1 (kmod/core/bbr1.h) and version 3 (bbr3.h).
-#pragma once
-
 #include "algorithms/algorithm.hpp"
+#include "algorithms/making.hpp"
 #include "bbr1.h"
 #include "bbr3.h"
 
 namespace ccatune {
+namespace {
 
 class Bbr1Algorithm final : public Algorithm {
 public:
@@ -47,5 +47,14 @@ private:
     bbr3_params params_;
     std::uint32_t hash_;
 };
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_bbr(const Making& m) {
+    return std::make_unique<Bbr1Algorithm>(m.params_of<bbr1_params>(), m.mixed_hash());
+}
+std::unique_ptr<Algorithm> make_bbr3(const Making& m) {
+    return std::make_unique<Bbr3Algorithm>(m.params_of<bbr3_params>(), m.mixed_hash());
+}
 
 }  // namespace ccatune

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 // ROCCET in the simulator: the flow of kmod/core/roccet_flow.h in the host of window mode.
 // The flow may follow an ensemble table.
-#pragma once
-
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "algorithms/making.hpp"
 #include "algorithms/table.hpp"
 #include "algorithms/window_algorithm.hpp"
 #include "roccet_flow.h"
 
 namespace ccatune {
+namespace {
 
 class RoccetCore {
 public:
@@ -63,5 +63,11 @@ public:
         __builtin_prefetch(&acked.sample[acked.next % CCA_RATE_SAMPLES], 1);
     }
 };
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_roccet(const Making& m) {
+    return std::make_unique<RoccetAlgorithm>(RoccetCore(m.params_of<roccet_params>(), m.table, m.delay_class, m.hash));
+}
 
 }  // namespace ccatune

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Reno in the simulator: kmod/core/reno.h in the host of window mode.
-#pragma once
-
+#include "algorithms/making.hpp"
 #include "algorithms/window_algorithm.hpp"
 #include "reno.h"
 
 namespace ccatune {
+namespace {
 
 class RenoCore {
 public:
@@ -20,6 +20,8 @@ private:
     reno_state state_{};
 };
 
-using RenoAlgorithm = WindowAlgorithm<RenoCore>;
+}  // namespace
+
+std::unique_ptr<Algorithm> make_reno(const Making&) { return std::make_unique<WindowAlgorithm<RenoCore>>(); }
 
 }  // namespace ccatune

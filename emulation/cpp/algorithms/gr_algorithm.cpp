@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // GR in the simulator: the flow of kmod/core/gr_flow.h.
 // The flow may follow an ensemble table.
-#pragma once
-
 #include <memory>
 
 #include "algorithms/algorithm.hpp"
+#include "algorithms/making.hpp"
 #include "algorithms/table.hpp"
 #include "gr_flow.h"
 
 namespace ccatune {
+namespace {
 
 class GrAlgorithm final : public Algorithm {
 public:
@@ -61,5 +61,11 @@ private:
     std::uint32_t hash_;
     std::vector<EpochTurn> turns_;
 };
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_gr(const Making& m) {
+    return std::make_unique<GrAlgorithm>(m.params_of<gr_params>(), m.table, m.delay_class, m.hash);
+}
 
 }  // namespace ccatune

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // TCP Vegas in the simulator: kmod/core/vegas.h in the host of window mode.
-#pragma once
-
+#include "algorithms/making.hpp"
 #include "algorithms/window_algorithm.hpp"
 #include "vegas.h"
 
 namespace ccatune {
+namespace {
 
 class VegasCore {
 public:
@@ -23,6 +23,10 @@ private:
     vegas_params params_;
 };
 
-using VegasAlgorithm = WindowAlgorithm<VegasCore>;
+}  // namespace
+
+std::unique_ptr<Algorithm> make_vegas(const Making& m) {
+    return std::make_unique<WindowAlgorithm<VegasCore>>(VegasCore(m.params_of<vegas_params>()));
+}
 
 }  // namespace ccatune

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // CUBIC in the simulator: kmod/core/cubic.h in the host of window mode.
-#pragma once
-
+#include "algorithms/making.hpp"
 #include "algorithms/window_algorithm.hpp"
 #include "cubic.h"
 
 namespace ccatune {
+namespace {
 
 class CubicCore {
 public:
@@ -23,6 +23,10 @@ private:
     cubic_params params_;
 };
 
-using CubicAlgorithm = WindowAlgorithm<CubicCore>;
+}  // namespace
+
+std::unique_ptr<Algorithm> make_cubic(const Making& m) {
+    return std::make_unique<WindowAlgorithm<CubicCore>>(CubicCore(m.params_of<cubic_params>()));
+}
 
 }  // namespace ccatune
