@@ -35,7 +35,7 @@ def run_sample(folder: Path, *, required: str, workers: int = 0) -> subprocess.C
     (folder / "test_sample.py").write_text(SAMPLE, encoding="utf-8")
     environment = {**os.environ, "PATH": str(folder), "CCATUNE_REQUIRE_TIERS": required}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", str(workers), "test_sample.py"]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
 def test_skipped_tests_are_listed_by_tier_with_reasons(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_tests_of_the_tier_vm_go_to_one_worker(tmp_path: Path) -> None:
         (tmp_path / "vm" / f"test_{number}.py").write_text(one.format(number), encoding="utf-8")
         (tmp_path / f"test_beside_{number}.py").write_text(one.format(number), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadgroup", "-v", "."]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
     ran = re.findall(r"\[(gw\d)\].* PASSED (\S+)::", done.stdout)
     assert len(ran) == 12, done.stdout
     assert len({worker for worker, file in ran if file.startswith("vm/")}) == 1, done.stdout
