@@ -35,7 +35,9 @@ def run_sample(folder: Path, *, required: str, workers: int = 0) -> subprocess.C
     (folder / "test_sample.py").write_text(SAMPLE, encoding="utf-8")
     environment = {**os.environ, "PATH": str(folder), "CCATUNE_REQUIRE_TIERS": required}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", str(workers), "test_sample.py"]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
 
 
 def test_skipped_tests_are_listed_by_tier_with_reasons(tmp_path: Path) -> None:
