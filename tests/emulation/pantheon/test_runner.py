@@ -87,8 +87,9 @@ def test_each_scheme_of_a_checkout_is_judged_by_what_it_did(tmp_path: Path, emul
     assert [path.name for path in data_dir.glob(".*")] == [".lock"], "no working folder is left"
     for name in ("receiver_first", "sender_first", "after_reboot"):
         found = run_statistics(read_log(data_dir / f"{name}_datalink_run1.log"))
-        # 1228 bytes of IP each 3.2 ms or a little later, and 20 ms of delay with up to 2 ms of Mahimahi's clock.
-        assert 2.2 < found.total.throughput_mbps < 3.1
+        # 1228 bytes of IP each 3.2 ms, on a busy machine later, and 20 ms of delay with up to 2 ms of Mahimahi's clock.
+        assert 1 < found.total.throughput_mbps < 3.1
+        assert found.total.throughput_mbps == pytest.approx(found.total.ingress_mbps, rel=0.05)
         assert found.total.delay_median_ms == pytest.approx(21.5, abs=2.5)
         assert found.capacity_mbps == pytest.approx(6, rel=0.02)
     assert set(read_metadata(data_dir).cc_schemes) == set(RUNS)
