@@ -181,6 +181,22 @@ def statement_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def arrows(*values: NDArray[np.float64], scale: float = 100, digits: int = 1) -> str:
+    """Means in a cell of a table, in percent unless `scale` is another: without R-TCP > with it."""
+    return " > ".join(f"{scale * of_each.mean():.{digits}f}" for of_each in values)
+
+
+def heads_of(values: Iterable[float], unit: str) -> list[str]:
+    """Heads of columns, of which the first has the unit."""
+    first, *others = (f"{value:g}" for value in values)
+    return [f"{first} {unit}", *others]
+
+
+def megabytes_of(sizes_bytes: Iterable[int]) -> list[str]:
+    """Heads of columns of sizes, in MB."""
+    return heads_of((size / 1e6 for size in sizes_bytes), "MB")
+
+
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """The lines of a table."""
     return [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in (heads, ["---"] * len(heads), *rows)]

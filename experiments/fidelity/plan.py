@@ -25,11 +25,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from emulation.errors import EmulationError, TraceError
 from emulation.scenario.files import build_scenario, first_fault, read_document
 from emulation.scenario.model import Cca, Scenario
+from emulation.scenario.path import Frozen
 from emulation.traces import OPPORTUNITY_BYTES, Recording, Trace, read
 
 RunnerName = Literal["mahimahi", "vm"]
@@ -39,11 +40,7 @@ PIECE_MARGIN_S = 5.0
 LEAST_BUFFER_PKTS = 2
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Piece(_Frozen):
+class Piece(Frozen):
     """A piece of a recording. recording: a part of its name that no other recording of the dataset has in its name."""
 
     dataset: str = Field(min_length=1)
@@ -87,7 +84,7 @@ class Pieces:
         return found[0].trace.slice(start_ms, start_ms + round(duration_s * 1000)), ""
 
 
-class Target(_Frozen):
+class Target(Frozen):
     """The tolerated error of a metric.
 
     The tolerance is a share of the kernel's figure or a number of the metric's units, whichever allows more.
@@ -100,7 +97,7 @@ class Target(_Frozen):
     never_beyond_units: float = Field(0.0, ge=0, description="in the metric's unit")
 
 
-class Targets(_Frozen):
+class Targets(Frozen):
     """The target of each metric."""
 
     throughput: Target
@@ -108,7 +105,7 @@ class Targets(_Frozen):
     retransmissions: Target
 
 
-class Explanation(_Frozen):
+class Explanation(Frozen):
     """Why these metrics of a case are outside their targets: the side at fault and the mechanism."""
 
     metrics: tuple[MetricName, ...] = Field(min_length=1, description="what it explains; other figures it does not")
@@ -116,7 +113,7 @@ class Explanation(_Frozen):
     mechanism: str = Field(min_length=10)
 
 
-class ScenarioPlan(_Frozen):
+class ScenarioPlan(Frozen):
     """A scenario of the plan.
 
     algorithms: those that it is run with; None: all algorithms of the plan. runner: where it is run; None: where the
@@ -132,7 +129,7 @@ class ScenarioPlan(_Frozen):
     runner: RunnerName | None = None
 
 
-class Guest(_Frozen):
+class Guest(Frozen):
     """Limits of the cases in the guest, whose clock is slow.
 
     longest_s bounds the scenario's `duration_s`. times replaces the scenario's `times`.
@@ -142,7 +139,7 @@ class Guest(_Frozen):
     times: int = Field(1, ge=1, le=100, description="so many times the plan's runs and seeds")
 
 
-class Short(_Frozen):
+class Short(Frozen):
     """The short version of the campaign (`--short`): a few cases, fewer runs, shorter scenarios."""
 
     cases: tuple[str, ...] = Field(min_length=1, description="SCENARIO/ALGORITHM")
@@ -150,7 +147,7 @@ class Short(_Frozen):
     duration_s: float = Field(gt=0)
 
 
-class Plan(_Frozen):
+class Plan(Frozen):
     """The plan of a campaign. configs/fidelity.yaml is an example."""
 
     runs: int = Field(3, ge=1, le=100, description="real runs of each case")

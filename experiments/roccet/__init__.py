@@ -12,7 +12,7 @@ import numpy as np
 from emulation.traces import default_traces, read
 from experiments.campaign import Campaign, Links, Part, Results
 from experiments.command import command_of
-from experiments.figures import markdown_table
+from experiments.figures import heads_of, markdown_table
 from experiments.roccet.cases import (
     FIRSTS,
     KINDS,
@@ -65,12 +65,12 @@ def recorded_table(results: Results[RoccetSettings]) -> list[str]:
 def share_table(results: Results[RoccetSettings]) -> list[str]:
     """The one flow's share over its equal share, by link, algorithm, number of ROCCET flows and buffer; 1: equal."""
     share = results.settings.share
-    first, *others = (f"{buffer:g}" for buffer in share.buffers_bdp)
+    first, *others = heads_of(share.buffers_bdp, "BDP")
     rows = [
         (at, NAMES[cca], str(n), *(f"{link.ratio(cca, buffer, n).mean():.2f}" for buffer in share.buffers_bdp))
         for at, link in share_views(results).items() for cca in FIRSTS for n in share.roccet_flows
     ]  # fmt: skip
-    return markdown_table(("link", "one flow of", "ROCCET flows", f"buffer {first} BDP", *others), rows)
+    return markdown_table(("link", "one flow of", "ROCCET flows", f"buffer {first}", *others), rows)
 
 
 def links_of(settings: RoccetSettings, paths: Sequence[Path]) -> Links:

@@ -13,15 +13,15 @@ ROCCET less the harm by the flow's own algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from experiments.campaign import Results, Values
-from experiments.figures import Figure, Statement
-from experiments.roccet.judging import all_within
+from experiments.figures import Figure, Statement, within
 from experiments.roccet.made import NAMES
 from experiments.roccet.settings import RoccetSettings, ShareSettings, named_scenarios
 
@@ -85,6 +85,19 @@ class Link:
             for buffer in (self.settings.buffers_bdp if buffers is None else buffers)
             for n in (self.settings.roccet_flows if flows is None else flows)
         }
+
+
+def all_within(label: str, cells: Mapping[str, Values], *, least: float = -math.inf, most: float = math.inf,
+               unit: str = "%") -> Figure:  # fmt: skip
+    """Check every cell with `within`. The figure is that of the cell farthest outside, or nearest to a bound.
+
+    cells: the values of each cell, one for each seed. Between two bounds the interval of each cell must also fit.
+    """
+    each = {name: within(name, values, least=least, most=most, unit=unit) for name, values in cells.items()}
+    name, worst = max(each.items(), key=lambda item: max(least - item[1].mean, item[1].mean - most))
+    agreeing = sum(figure.agrees for figure in each.values())
+    text = f"{label} in {agreeing} of {len(each)}, farthest at {name}:"
+    return replace(worst, label=text, agrees=agreeing == len(each))
 
 
 def equal_among_roccet(link: Link) -> list[Figure]:

@@ -9,6 +9,7 @@ figure ("similar", "smaller") have a bound beside them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -74,9 +75,9 @@ RTCP = Campaign(
     help="""Compare the R-TCP paper's statements on R-TCP with the simulator.
 
     They are about policing, files, detection, transfers, connections and videos. A figure is a mean with its 95 %
-    interval. A figure that differs from the statement is marked with !. BBRv3 is unvalidated: no kernel here has it.
-    docs/rtcp.md gives the differences and their reasons. The whole campaign takes long; --only, --seeds and --runs
-    shorten it. If it is interrupted, it continues where it stopped.
+    interval. A figure that differs from the statement is marked with !. BBRv3 is unvalidated, because no kernel here
+    has it. docs/rtcp.md gives the differences and their reasons. The whole campaign takes long; --only, --seeds and
+    --runs shorten it. If it is interrupted, it continues where it stopped.
 
     \b
     Example:
@@ -92,8 +93,8 @@ RTCP = Campaign(
         Part("second", several.second_cases, several.SECOND, table=several.second_table),
         Part("concurrent", several.concurrent_cases, several.CONCURRENT, table=several.concurrent_table),
         Part("lifted", lifted.lifted_cases, lifted.LIFTED),
-        Part("freed", lifted.freed_cases, lifted.FREED),
-        Part("kept", lifted.kept_cases, lifted.KEPT),
+        Part("freed", partial(lifted.between_connections, "freed"), lifted.FREED),
+        Part("kept", partial(lifted.between_connections, "kept"), lifted.KEPT),
         Part("probing", probing.cases, probing.PROBING, table=probing.probing_table),
         Part("fairness", fairness.cases, fairness.FAIRNESS),
         Part("baseline", baseline.cases, baseline.BASELINE, needs_links=True),

@@ -19,7 +19,7 @@ from emulation.scenario.model import Cca, FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import GilbertElliott, Jitter, Policer
 from emulation.traces import Recording, place_of
 from experiments.campaign import Case, Links
-from experiments.figures import Figure, Statement, markdown_table, share, within
+from experiments.figures import Figure, Statement, heads_of, markdown_table, share, within
 from experiments.rtcp.cells import (
     DETECTORS,
     NAMES,
@@ -204,13 +204,12 @@ def map_table(results: RtcpResults) -> list[str]:
     A dash means that some runs did not detect the limit.
     """
     grid = results.settings.map
-    first, *others = (f"{bucket / 1000:g}" for bucket in grid.buckets_bytes)
     rows = []
-    heads = ("R, Mbit/s", f"B {first} kB", *others)
     for mbps in grid.rates_mbps:
         cells = [_error(results, map_cell(bucket, mbps)) for bucket in grid.buckets_bytes]
         rows.append((f"{mbps:g}", *cells))
-    return markdown_table(heads, rows)
+    first, *others = heads_of((bucket / 1000 for bucket in grid.buckets_bytes), "kB")
+    return markdown_table(("R, Mbit/s", f"B {first}", *others), rows)
 
 
 def _error(results: RtcpResults, part: Cell) -> str:

@@ -21,10 +21,12 @@ from experiments.campaign import Case, Links, Values
 from experiments.figures import (
     Figure,
     Statement,
+    arrows,
     below,
     draw_rates,
     markdown_table,
     megabytes,
+    megabytes_of,
     quotients,
     within,
 )
@@ -162,18 +164,13 @@ def files_table(results: RtcpResults) -> list[str]:
 
     The table has a row for each operator and base algorithm.
     """
-    settings = results.settings
-    first, *others = (f"{size / 1e6:g}" for size in settings.sizes_bytes)
-    rows = []
-    heads = ("operator", "algorithm", f"{first} MB", *others)
-    for place in settings.limited:
-        for plain, capped in PAIRS.items():
-            cells = [
-                " > ".join(f"{100 * rate(results, place, cca, size).mean():.1f}" for cca in (plain, capped))
-                for size in settings.sizes_bytes
-            ]
-            rows.append((place, NAMES[plain], *cells))
-    return markdown_table(heads, rows)
+    sizes = results.settings.sizes_bytes
+    rows = [
+        (place, NAMES[pair[0]], *(arrows(*(rate(results, place, cca, size) for cca in pair)) for size in sizes))
+        for place in results.settings.limited
+        for pair in PAIRS.items()
+    ]
+    return markdown_table(("operator", "algorithm", *megabytes_of(sizes)), rows)
 
 
 def draw(results: RtcpResults) -> Picture:

@@ -73,17 +73,8 @@ def _regained(lift: Lifted, _scenario: Scenario, qos: QoS) -> dict[str, float | 
     }
 
 
-def freed_cases(settings: RtcpSettings, _links: Links | None = None) -> Iterator[Case]:
-    """Each algorithm, rate and RTT, with a limit that ends."""
-    yield from _between_connections(settings, "freed")
-
-
-def kept_cases(settings: RtcpSettings, _links: Links | None = None) -> Iterator[Case]:
-    """Each algorithm, rate and RTT, with a limit that stays."""
-    yield from _between_connections(settings, "kept")
-
-
-def _between_connections(settings: RtcpSettings, kind: str) -> Iterator[Case]:
+def between_connections(kind: str, settings: RtcpSettings, _links: Links | None = None) -> Iterator[Case]:
+    """Each algorithm, rate and RTT, with a limit that ends ("freed") or stays ("kept") between two connections."""
     free = settings.freed
     for cca in ALL:
         for rate in free.rates_mbps:

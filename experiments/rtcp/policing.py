@@ -48,6 +48,7 @@ from experiments.figures import (
     draw_rates,
     markdown_table,
     megabytes,
+    megabytes_of,
     quotients,
     within,
 )
@@ -349,13 +350,13 @@ POLICING: tuple[Statement[View], ...] = (
 
 def rates_table(results: RtcpResults) -> list[str]:
     """Mean retransmission rates in percent at the operator's RTT, with a row for each access rate and algorithm."""
-    first, *others = (f"{size / 1e6:g}" for size in results.settings.sizes_bytes)
+    sizes = results.settings.sizes_bytes
     rows = [
         (at if cca == CCAS[0] else "", NAMES[cca],
-         *(f"{100 * view.rate(cca, size).mean():.1f}" for size in results.settings.sizes_bytes))
+         *(f"{100 * view.rate(cca, size).mean():.1f}" for size in sizes))
         for at, view in views_of(results).items() for cca in CCAS
     ]  # fmt: skip
-    return markdown_table(("access", "algorithm", f"{first} MB", *others), rows)
+    return markdown_table(("access", "algorithm", *megabytes_of(sizes)), rows)
 
 
 def draw(results: RtcpResults) -> Picture:

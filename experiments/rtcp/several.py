@@ -18,7 +18,17 @@ import numpy as np
 
 from emulation.scenario.model import WIRE, Cca, FlowSpec, Scenario, Transfer
 from experiments.campaign import Case, Links, Values
-from experiments.figures import Figure, Statement, markdown_table, megabytes, quotients, share, within
+from experiments.figures import (
+    Figure,
+    Statement,
+    arrows,
+    markdown_table,
+    megabytes,
+    megabytes_of,
+    quotients,
+    share,
+    within,
+)
 from experiments.rtcp.cells import (
     ALL,
     BASES,
@@ -217,18 +227,15 @@ def second_table(results: RtcpResults) -> list[str]:
 
     A cell is: without R-TCP > with it, apart > with the knowledge of the first connection.
     """
-    settings = results.settings
-    first, *others = (f"{size / 1e6:g}" for size in settings.sizes_bytes)
+    sizes = results.settings.sizes_bytes
     rows = []
-    heads = ("algorithm", f"{first} MB", *others)
     for plain, capped in PAIRS.items():
-        cells = [
-            " > ".join(f"{100 * values.mean():.1f}" for values in (
-                second(results, plain, size), second(results, capped, size, apart=True), second(results, capped, size)))
-            for size in settings.sizes_bytes
-        ]  # fmt: skip
-        rows.append((NAMES[plain], *cells))
-    return markdown_table(heads, rows)
+        each = (
+            (second(results, plain, size), second(results, capped, size, apart=True), second(results, capped, size))
+            for size in sizes
+        )
+        rows.append((NAMES[plain], *(arrows(*values) for values in each)))
+    return markdown_table(("algorithm", *megabytes_of(sizes)), rows)
 
 
 def concurrent_table(results: RtcpResults) -> list[str]:
@@ -236,11 +243,9 @@ def concurrent_table(results: RtcpResults) -> list[str]:
 
     A cell is: without R-TCP > with it.
     """
-    patterns = list(results.settings.concurrent)
-    rows = []
-    heads = ("algorithm", *patterns)
-    for pair in PAIRS.items():
-        cells = [" > ".join(f"{100 * concurrent_rate(results, place, cca).mean():.1f}" for cca in pair)
-                 for place in patterns]  # fmt: skip
-        rows.append((NAMES[pair[0]], *cells))
-    return markdown_table(heads, rows)
+    places = results.settings.concurrent
+    rows = [
+        (NAMES[pair[0]], *(arrows(*(concurrent_rate(results, place, cca) for cca in pair)) for place in places))
+        for pair in PAIRS.items()
+    ]
+    return markdown_table(("algorithm", *places), rows)

@@ -26,7 +26,7 @@ from emulation.run.qos import QoS
 from emulation.scenario.model import Cca, FlowSpec, Scenario
 from emulation.scenario.video import VideoFlowQoS, VideoSpec
 from experiments.campaign import Case, Links, Values
-from experiments.figures import Figure, Statement, markdown_table, quotients, within
+from experiments.figures import Figure, Statement, arrows, markdown_table, quotients, within
 from experiments.rtcp.cells import ALL, NAMES, PAIRS, Cell, RtcpResults, case_of, link_at, of_kind
 from experiments.rtcp.settings import RtcpSettings
 
@@ -157,8 +157,7 @@ def row_of(results: RtcpResults, place: str, abr: str, pair: tuple[Cca, Cca]) ->
     """
 
     def both(column: str, scale: float, digits: int) -> str:
-        means = [scale * cell(results, place, abr, cca, column).mean() for cca in pair]
-        return " > ".join(f"{mean:.{digits}f}" for mean in means)
+        return arrows(*(cell(results, place, abr, cca, column) for cca in pair), scale=scale, digits=digits)
 
     rates = [both(f"{which}retransmission_rate", 100, 1) for which in ("", "first_", "later_")]
     viewed = [both("qoe", 1, 2), both("mean_kbps", 1, 0), both("startup_s", 1, 2), both("rebuffer_s", 1, 1)]

@@ -13,8 +13,9 @@ from emulation.traces import Recording, Trace
 from experiments.campaign import Key, Links, Results, Values, judge
 from experiments.roccet import ROCCET
 from experiments.roccet.cases import KINDS, QUANTILES
-from experiments.roccet.judging import all_within, quantile_below, quantile_near, sums_over
+from experiments.roccet.recorded import quantile_below, quantile_near, sums_over
 from experiments.roccet.settings import RoccetSettings, load_settings
+from experiments.roccet.share import all_within
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "roccet.yaml"
 SEEDS, RUNS = 5, 6
