@@ -85,7 +85,11 @@ def command(
         raise click.UsageError("--record: expected all cases, since it replaces the file; leave out --only, --runner")
     plan = load_plan(plan_path)
     if not (list_only or kept):
-        _make_folder(work)
+        try:
+            work.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            said = f"--work: expected a folder, got {work}, which cannot be made ({error.strerror})"
+            raise click.UsageError(said) from error
     with _progress() as told:
         pieces = Pieces(traces or default_traces(), progress=lambda name: told(f"reading {name}", 0, 0))
         cases = cases_of(plan, source=plan_path, pieces=pieces, patterns=patterns, runners=runners, short=short)
@@ -122,15 +126,6 @@ def _check_recorded(recorded: Path | None, *, short: bool, run_missing: bool, re
         raise click.UsageError("--redo-disturbed: expected --run-missing beside --recorded, which starts no real run")
     if run_missing and (recorded is None or kept):
         raise click.UsageError("--run-missing: expected --recorded beside it, and not --kept")
-
-
-def _make_folder(work: Path) -> None:
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise click.UsageError(
-            f"--work: expected a folder, got {work}, which cannot be made ({error.strerror})"
-        ) from error
 
 
 @contextmanager
