@@ -21,7 +21,7 @@ from experiments.fidelity.judge import compare, reductions_of, verdicts_of
 from experiments.fidelity.kernels import Outcome, Request, make_runs
 from experiments.fidelity.plan import DEFAULT_PLAN, Pieces, Plan, cases_of, load_plan
 from experiments.fidelity.report import document_of, print_report
-from experiments.fidelity.runs import Store, read_record, write_record
+from experiments.fidelity.runs import Store, read_record, sources_digest, write_record
 from kmod.terminal import counted, echo
 
 WORK = Path("build") / "fidelity"
@@ -102,7 +102,7 @@ def command(
         runs=runs or (plan.short.runs if short else plan.runs),
         seeds=seeds or plan.seeds,
         store=Store(work / "runs", record=() if recorded is None else read_record(recorded)),
-        simulated=campaign.Store(work / "simulated"),
+        simulated=campaign.Store(work / "simulated", sources_digest("simulated")),
         alone=alone,
         redo_disturbed=redo_disturbed,
         starts_real_runs=recorded is None or run_missing,
@@ -114,7 +114,7 @@ def command(
         outcomes = make_runs(request, progress=told, only_kept=kept)
     if record is not None:
         write_record(record, [run for outcome in outcomes for run in outcome.real])
-    hint = "" if request.starts_real_runs else "; --run-missing runs them"
+    hint = "; --run-missing runs them" * (not request.starts_real_runs)
     _report(plan, outcomes, hint=hint, as_json=as_json, enforce=enforce, plot=plot)
 
 
@@ -173,13 +173,7 @@ def _row(outcome: Outcome, request: Request) -> dict[str, object]:
 
 
 def _report(
-    plan: Plan,
-    outcomes: Sequence[Outcome],
-    *,
-    hint: str,
-    as_json: bool,
-    enforce: bool,
-    plot: Path | None,
+    plan: Plan, outcomes: Sequence[Outcome], *, hint: str, as_json: bool, enforce: bool, plot: Path | None
 ) -> None:
     comparisons = compare(plan, outcomes)
     reductions = reductions_of(plan, outcomes)

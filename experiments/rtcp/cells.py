@@ -46,7 +46,6 @@ NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": f"BBRv3{UNVAL
 NONE = 0.0005
 LEAST_GOODPUT = 0.95
 MOST_ERROR = 0.05  # largest error of R, on the map and with several objects or connections
-WITH_ESTIMATE = frozenset({"limited", "cleared"})
 
 
 class Cell(NamedTuple):
@@ -109,7 +108,7 @@ def last_estimate(limits: Iterable[LimitEstimate]) -> LimitEstimate | None:
     flows pass several limiters.
     """
     last = _last(limits)
-    return last if last is not None and last.kind in WITH_ESTIMATE else None
+    return last if last is not None and last.kind in {"limited", "cleared"} else None
 
 
 def is_limited(limits: Iterable[LimitEstimate]) -> bool:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from emulation import processors
+from emulation.mahimahi import _late, machine
 from emulation.mahimahi.machine import LATE_MOST, Machine, Watch, is_disturbed
 from emulation.mahimahi.processors import kept_awake
-from experiments.fidelity import _late, machine
 
 
 def open_files() -> set[str]:
