@@ -8,7 +8,6 @@ searches/     how points are proposed
 evaluation/   how points are run and scored, and where searches run
 judging/      how an ensemble is judged on unseen data
 reports/      the tables of `ccatune report`
-papers/       reproductions of published results
 """
 
 from training.errors import TrainingError
