@@ -27,7 +27,7 @@ from kmod.terminal import counted, echo
 WORK = Path("build") / "fidelity"
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
-Told = Callable[[str, int, int], None]
+Show = Callable[[str, int, int], None]
 
 
 @click.command("fidelity")
@@ -88,10 +88,10 @@ def command(
         try:
             work.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            said = f"--work: expected a folder, got {work}, which cannot be made ({error.strerror})"
-            raise click.UsageError(said) from error
-    with _progress() as told:
-        pieces = Pieces(traces or default_traces(), progress=lambda name: told(f"reading {name}", 0, 0))
+            message = f"--work: expected a folder, got {work}, which cannot be made ({error.strerror})"
+            raise click.UsageError(message) from error
+    with _progress() as show:
+        pieces = Pieces(traces or default_traces(), progress=lambda name: show(f"reading {name}", 0, 0))
         cases = cases_of(plan, source=plan_path, pieces=pieces, patterns=patterns, runners=runners, short=short)
     if not cases:
         raise click.UsageError(
@@ -110,8 +110,8 @@ def command(
     if list_only:
         _list(request, as_json=as_json)
         return
-    with _progress() as told:
-        outcomes = make_runs(request, progress=told, only_kept=kept)
+    with _progress() as show:
+        outcomes = make_runs(request, progress=show, only_kept=kept)
     if record is not None:
         write_record(record, [run for outcome in outcomes for run in outcome.real])
     hint = "; --run-missing runs them" * (not request.starts_real_runs)
@@ -129,19 +129,19 @@ def _check_recorded(recorded: Path | None, *, short: bool, run_missing: bool, re
 
 
 @contextmanager
-def _progress() -> Iterator[Told]:
+def _progress() -> Iterator[Show]:
     """Yield a function that shows progress bars on a terminal, one for each of its names. It shows none elsewhere."""
     console = as_written(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bars = {}
 
-        def told(what: str, done: int, total: int) -> None:
+        def show(what: str, done: int, total: int) -> None:
             if what not in bars:
                 bars[what] = progress.add_task(what, total=total or None)
             progress.update(bars[what], completed=done)
 
-        yield told
+        yield show
 
 
 def _list(request: Request, *, as_json: bool) -> None:

@@ -72,10 +72,10 @@ def case_of(
 def _figures(scenario: Scenario, qos: QoS, *, together: bool, more: Callable[[Scenario, QoS], Row]) -> Row:
     limits = [limit for flow in (qos.flows if together else qos.flows[-1:]) for limit in flow.limits]
     known = last_estimate(limits)
-    resent, goodput_mbps = (qos.retransmission_rate, qos.goodput_mbps) if together else _of_last(scenario, qos)
+    rate, goodput_mbps = (qos.retransmission_rate, qos.goodput_mbps) if together else _of_last(scenario, qos)
     ended = (not s.has_end or f.complete_s is not None for s, f in zip(scenario.flows, qos.flows, strict=True))
     return {
-        "retransmission_rate": resent,
+        "retransmission_rate": rate,
         "goodput_mbps": goodput_mbps,
         "complete": float(all(ended)),
         "triggered": float(bool(limits)),
