@@ -21,13 +21,13 @@ from experiments.fidelity.judge import compare, reductions_of, verdicts_of
 from experiments.fidelity.kernels import Outcome, Request, make_runs
 from experiments.fidelity.plan import DEFAULT_PLAN, Pieces, Plan, cases_of, load_plan
 from experiments.fidelity.report import document_of, print_report
-from experiments.fidelity.runs import Store, read_record, write_record
+from experiments.fidelity.runs import Store, read_record, sources_digest, write_record
 from kmod.terminal import counted, echo
 
 WORK = Path("build") / "fidelity"
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
-Told = Callable[[str, int, int], None]
+Show = Callable[[str, int, int], None]
 
 
 @click.command("fidelity")
@@ -85,9 +85,13 @@ def command(
         raise click.UsageError("--record: expected all cases, since it replaces the file; leave out --only, --runner")
     plan = load_plan(plan_path)
     if not (list_only or kept):
-        _make_folder(work)
-    with _progress() as told:
-        pieces = Pieces(traces or default_traces(), progress=lambda name: told(f"reading {name}", 0, 0))
+        try:
+            work.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            message = f"--work: expected a folder, got {work}, which cannot be made ({error.strerror})"
+            raise click.UsageError(message) from error
+    with _progress() as show:
+        pieces = Pieces(traces or default_traces(), progress=lambda name: show(f"reading {name}", 0, 0))
         cases = cases_of(plan, source=plan_path, pieces=pieces, patterns=patterns, runners=runners, short=short)
     if not cases:
         raise click.UsageError(
@@ -98,7 +102,7 @@ def command(
         runs=runs or (plan.short.runs if short else plan.runs),
         seeds=seeds or plan.seeds,
         store=Store(work / "runs", record=() if recorded is None else read_record(recorded)),
-        simulated=campaign.Store(work / "simulated"),
+        simulated=campaign.Store(work / "simulated", sources_digest("simulated")),
         alone=alone,
         redo_disturbed=redo_disturbed,
         starts_real_runs=recorded is None or run_missing,
@@ -106,11 +110,11 @@ def command(
     if list_only:
         _list(request, as_json=as_json)
         return
-    with _progress() as told:
-        outcomes = make_runs(request, progress=told, only_kept=kept)
+    with _progress() as show:
+        outcomes = make_runs(request, progress=show, only_kept=kept)
     if record is not None:
         write_record(record, [run for outcome in outcomes for run in outcome.real])
-    hint = "" if request.starts_real_runs else "; --run-missing runs them"
+    hint = "; --run-missing runs them" * (not request.starts_real_runs)
     _report(plan, outcomes, hint=hint, as_json=as_json, enforce=enforce, plot=plot)
 
 
@@ -124,29 +128,20 @@ def _check_recorded(recorded: Path | None, *, short: bool, run_missing: bool, re
         raise click.UsageError("--run-missing: expected --recorded beside it, and not --kept")
 
 
-def _make_folder(work: Path) -> None:
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise click.UsageError(
-            f"--work: expected a folder, got {work}, which cannot be made ({error.strerror})"
-        ) from error
-
-
 @contextmanager
-def _progress() -> Iterator[Told]:
+def _progress() -> Iterator[Show]:
     """Yield a function that shows progress bars on a terminal, one for each of its names. It shows none elsewhere."""
     console = as_written(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bars = {}
 
-        def told(what: str, done: int, total: int) -> None:
+        def show(what: str, done: int, total: int) -> None:
             if what not in bars:
                 bars[what] = progress.add_task(what, total=total or None)
             progress.update(bars[what], completed=done)
 
-        yield told
+        yield show
 
 
 def _list(request: Request, *, as_json: bool) -> None:
@@ -178,13 +173,7 @@ def _row(outcome: Outcome, request: Request) -> dict[str, object]:
 
 
 def _report(
-    plan: Plan,
-    outcomes: Sequence[Outcome],
-    *,
-    hint: str,
-    as_json: bool,
-    enforce: bool,
-    plot: Path | None,
+    plan: Plan, outcomes: Sequence[Outcome], *, hint: str, as_json: bool, enforce: bool, plot: Path | None
 ) -> None:
     comparisons = compare(plan, outcomes)
     reductions = reductions_of(plan, outcomes)

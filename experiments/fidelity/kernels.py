@@ -118,8 +118,8 @@ def make_runs(request: Request, *, progress: Progress, only_kept: bool = False) 
         missing = [task for task in missing if not found[task.case.key].refused]
         for runner, run in (("mahimahi", _run_on_host), ("vm", _run_in_guest)):
             tasks = [task for task in missing if task.case.runner == runner]
-            for task, said in run(tasks, request=request, progress=progress):
-                found[task.case.key].failed.append(said)
+            for task, message in run(tasks, request=request, progress=progress):
+                found[task.case.key].failed.append(message)
     for task in real:
         if (result := request.store.load(task)) is not None:
             found[task.case.key].real.append(result)
@@ -136,7 +136,7 @@ def _is_missing(request: Request, task: Task) -> bool:
 
 def refusal(case: Case) -> str:
     """Return why the case's runner cannot run it; "" if it can."""
-    assert case.scenario is not None  # noqa: S101 (who has no scenario lacks something, which is asked first)
+    assert case.scenario is not None  # noqa: S101 (who has no scenario lacks something, which is checked first)
     try:
         to_job(case.scenario, _runner_of(case.runner))
     except EmulationError as error:
@@ -220,7 +220,7 @@ def _run(
         return []
     over.add(0)
     failed = []
-    for task, _said in _run_once(tasks, store=store, run_each=run_each, over=over, machine=machine):
+    for task, _message in _run_once(tasks, store=store, run_each=run_each, over=over, machine=machine):
         failed += _run_once([task], store=store, run_each=run_each, over=None, machine=machine)
         over.add(1)
     return failed
@@ -246,5 +246,5 @@ def _run_once(
     try:
         run_each([task.scenario for task in tasks], each)
     except EmulationError as error:
-        lacking = {number: said or str(error) for number, said in lacking.items()}
-    return [(tasks[number], said) for number, said in lacking.items()]
+        lacking = {number: message or str(error) for number, message in lacking.items()}
+    return [(tasks[number], message) for number, message in lacking.items()]

@@ -92,8 +92,8 @@ def print_report(
     for outcome in outcomes:
         if outcome.refused:
             echo(f"{outcome.case.key}: cannot run: {outcome.refused}")
-        for said in outcome.failed:
-            echo(f"{outcome.case.key}: a run failed: {said}")
+        for message in outcome.failed:
+            echo(f"{outcome.case.key}: a run failed: {message}")
     for reduction in reductions:
         kernel, simulator = (_middle(side.scaled(100), "{:.1f}") for side in (reduction.real, reduction.simulated))
         echo(

@@ -47,6 +47,7 @@ _SOURCES = {
     "mahimahi": ("emulation/run/qos.py", "emulation/mahimahi/**/*.py"),
     "vm": ("emulation/run/qos.py", "emulation/mahimahi/**/*.py", "emulation/vm/**/*.py"),
     "modules": ("kmod/core/*", "kmod/linux/*"),
+    "simulated": ("emulation/run/*.py",),
 }
 
 
@@ -148,18 +149,19 @@ def versions(runner: str, algorithms: tuple[str, ...]) -> dict[str, str]:
     shells: Sequence[Path] = ()
     try:
         if runner == "vm":
-            found |= {"kernel": "", "modules": _digest(_files("modules"))}
+            found |= {"kernel": "", "modules": sources_digest("modules")}
             found["kernel"] = kernel_line(FULL_LINE).release
         else:
             found |= {cca: in_bpf.version_here(cca) for cca in algorithms if cca in in_bpf.CCAS}
         shells = [mahimahi_root() / "usr" / "bin" / name for name in SHELLS] if runner == "vm" else shell_paths()
     except GuestError:
         pass  # no run is possible, so that the versions do not count
-    return {**found, "mahimahi": _digest(shells) if shells else "", "runner's sources": _digest(_files(runner))}
+    return {**found, "mahimahi": _digest(shells) if shells else "", "runner's sources": sources_digest(runner)}
 
 
-def _files(name: str) -> list[Path]:
-    return sorted({path for pattern in _SOURCES[name] for path in ROOT.glob(pattern) if path.is_file()})
+def sources_digest(name: str) -> str:
+    """The digest of the bytes of the sources of a runner, of the modules, or of the simulator outside the engine."""
+    return _digest(sorted({path for pattern in _SOURCES[name] for path in ROOT.glob(pattern) if path.is_file()}))
 
 
 def _digest(files: Iterable[Path]) -> str:

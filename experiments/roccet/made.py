@@ -69,7 +69,7 @@ def events_at_once(get: Get) -> list[Figure]:
 
 
 def events_later(get: Get) -> list[Figure]:
-    return [within("from 5 s behind it on", get("roccet", "events_later"), least=1, unit="events")]
+    return [within("from 5 s after it on", get("roccet", "events_later"), least=1, unit="events")]
 
 
 def windows_alike(get: Get) -> list[Figure]:

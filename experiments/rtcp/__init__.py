@@ -100,10 +100,7 @@ RTCP = Campaign(
         Part("baseline", baseline.cases, baseline.BASELINE, needs_links=True),
         Part("video", video.cases, video.VIDEO, table=video.video_table),
     ),
-    notes=(
-        "* unvalidated: no kernel here has BBRv3",
-        "BBRv2, of which section 3.1 says what 3.1-4 and 3.1-6 say of BBRv3, is not in the simulator",
-    ),
+    notes=("* unvalidated: no kernel here has BBRv3",),
     describe=describe,
     draw=draw,
     drawn=("files", "policing"),

@@ -46,7 +46,6 @@ NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": f"BBRv3{UNVAL
 NONE = 0.0005
 LEAST_GOODPUT = 0.95
 MOST_ERROR = 0.05  # largest error of R, on the map and with several objects or connections
-WITH_ESTIMATE = frozenset({"limited", "cleared"})
 
 
 class Cell(NamedTuple):
@@ -73,10 +72,10 @@ def case_of(
 def _figures(scenario: Scenario, qos: QoS, *, together: bool, more: Callable[[Scenario, QoS], Row]) -> Row:
     limits = [limit for flow in (qos.flows if together else qos.flows[-1:]) for limit in flow.limits]
     known = last_estimate(limits)
-    resent, goodput_mbps = (qos.retransmission_rate, qos.goodput_mbps) if together else _of_last(scenario, qos)
+    rate, goodput_mbps = (qos.retransmission_rate, qos.goodput_mbps) if together else _of_last(scenario, qos)
     ended = (not s.has_end or f.complete_s is not None for s, f in zip(scenario.flows, qos.flows, strict=True))
     return {
-        "retransmission_rate": resent,
+        "retransmission_rate": rate,
         "goodput_mbps": goodput_mbps,
         "complete": float(all(ended)),
         "triggered": float(bool(limits)),
@@ -109,7 +108,7 @@ def last_estimate(limits: Iterable[LimitEstimate]) -> LimitEstimate | None:
     flows pass several limiters.
     """
     last = _last(limits)
-    return last if last is not None and last.kind in WITH_ESTIMATE else None
+    return last if last is not None and last.kind in {"limited", "cleared"} else None
 
 
 def is_limited(limits: Iterable[LimitEstimate]) -> bool:

@@ -189,7 +189,7 @@ DETECTION: tuple[Statement[RtcpResults], ...] = (
     Statement("K-4", "Without trigger and un-detection more are, moving (8.07, 5.96 %)",
               "more than with both, beyond the interval", without_guards),
     Statement("K-5", "Errors of B and R behind op1 (Table 9: 5.71 and 0.41, 6.97 and 0.50 %)",
-              "at most these; of the others none is asked",
+              "at most these; of the others none is required",
               estimates({"rtcp_bbr": (0.0571, 0.0041), "rtcp_cubic": (0.0697, 0.0050)})),
 )  # fmt: skip
 MAP: tuple[Statement[RtcpResults], ...] = (

@@ -150,7 +150,7 @@ FAIRNESS: tuple[Statement[RtcpResults], ...] = (
               "in most runs; the paper shows one", joins_unaware),
     Statement("P-2", "and shares it as BBRv1 would in its place", "a share -10 to 10 % of the limit apart",
               alike("bbr", "rtcp_bbr")),
-    Statement("P-3", "Behind the other's end it goes up to R", ">= 95 % of R", regains),
+    Statement("P-3", "After the other's end it rises to R", ">= 95 % of R", regains),
     Statement("P-4", "R-TCP-BBRv1 that came first finds the limit before a BBRv1 joins", "all runs",
               found_alone),
     Statement("P-5", "and paces at it", "95 to 105 % of R", paced),

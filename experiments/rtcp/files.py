@@ -135,17 +135,17 @@ def similar_at_first(results: RtcpResults) -> list[Figure]:
 
 
 FILES: tuple[Statement[RtcpResults], ...] = (
-    Statement("4.1-1", "Unmodified BBRv1 resends 9 % of the largest file behind op1", "7 to 11 %",
+    Statement("4.1-1", "Unmodified BBRv1 retransmits 9 % of the largest file behind op1", "7 to 11 %",
               baseline("bbr", "op1", least=0.07, most=0.11)),
-    Statement("4.1-2", "Unmodified CUBIC resends 5 % of it", "3 to 7 %",
+    Statement("4.1-2", "Unmodified CUBIC retransmits 5 % of it", "3 to 7 %",
               baseline("cubic", "op1", least=0.03, most=0.07)),
-    Statement("talk-1", "Unmodified BBRv3 resends more than a tenth of it", "> 10 %",
+    Statement("talk-1", "Unmodified BBRv3 retransmits more than a tenth of it", "> 10 %",
               baseline("bbr3", "op1", least=0.1)),
-    Statement("6.1-1", "Unmodified BBRv1 resends 8.6 % of it behind op2", "7 to 11 %",
+    Statement("6.1-1", "Unmodified BBRv1 retransmits 8.6 % of it behind op2", "7 to 11 %",
               baseline("bbr", "op2", least=0.07, most=0.11)),
-    Statement("6.1-2", "Unmodified BBRv1 resends 23.2 % of it behind op3", "19 to 27 %",
+    Statement("6.1-2", "Unmodified BBRv1 retransmits 23.2 % of it behind op3", "19 to 27 %",
               baseline("bbr", "op3", least=0.19, most=0.27)),
-    Statement("6.1-3", "R-TCP resends 57 % less than CUBIC of the largest file, mean of the operators",
+    Statement("6.1-3", "R-TCP retransmits 57 % less than CUBIC of the largest file, mean of the operators",
               ">= 57 %", reduced_by("rtcp_cubic", 0.57)),
     Statement("6.1-4", "and 80 % less than BBRv1", ">= 80 %", reduced_by("rtcp_bbr", 0.80)),
     Statement("6.1-5", "and 76 % less than BBRv3", ">= 76 %", reduced_by("rtcp_bbr3", 0.76)),

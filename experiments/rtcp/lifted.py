@@ -244,7 +244,7 @@ def kept_limited(results: RtcpResults) -> list[Figure]:
 
 
 LIFTED: tuple[Statement[RtcpResults], ...] = (
-    Statement("H-1", "From 3 s behind a limit's end on, its speed is that of the unmodified version",
+    Statement("H-1", "From 3 s after a limit's end on, its speed is that of the unmodified version",
               ">= 80 % of it", lifted_speed),
     Statement("H-2", "Half of the new limit is reached within 3 s", "<= 3 s; never counts as 10 s; half is ours",
               lifted_in_time),

@@ -56,7 +56,8 @@ from experiments.rtcp.cells import NAMES, NONE, PAIRS, Cell, RtcpResults, case_o
 from experiments.rtcp.settings import RtcpSettings
 
 Figures = Callable[["View"], list[Figure]]
-Sizes = Callable[["View"], Sequence[int]]
+# Which sizes of the settings: the one below the bucket, the first one beyond it, the largest, and all beyond it.
+SMALL, FIRST, LAST, LARGE = slice(0, 1), slice(1, 2), slice(-1, None), slice(1, None)
 
 CCAS = tuple(PAIRS)
 MARKS = dict(zip(CCAS, ("o", "s", "^"), strict=True))
@@ -154,7 +155,8 @@ class View:
     def __init__(self, results: RtcpResults, access_mbps: float) -> None:
         self.settings = results.settings
         self._results, self._access_mbps = results, access_mbps
-        self.small, *self.large = self.settings.sizes_bytes
+        self.sizes = self.settings.sizes_bytes
+        self.large = self.sizes[1:]
         self.rtts_ms = self.settings.policing.longer_rtts_ms
 
     def rate(self, cca: Cca, size_bytes: int, rtt_ms: float | None = None) -> Values:
@@ -190,32 +192,21 @@ def named(cca: Cca, size_bytes: int) -> str:
     return f"{NAMES[cca]} {megabytes(size_bytes)}"
 
 
-def small(view: View) -> Sequence[int]:
-    """The size below the bucket."""
-    return [view.small]
-
-
-def first(view: View) -> Sequence[int]:
-    """The first size beyond the bucket."""
-    return view.large[:1]
-
-
-def last(view: View) -> Sequence[int]:
-    """The largest size."""
-    return view.large[-1:]
-
-
-def rates(ccas: Sequence[Cca], sizes: Sizes, *, least: float = -math.inf, most: float = math.inf) -> Figures:
+def rates(ccas: Sequence[Cca], sizes: slice, *, least: float = -math.inf, most: float = math.inf) -> Figures:
     """The retransmission rate of each of these algorithms and sizes."""
     return lambda view: [
-        within(named(cca, size), view.rate(cca, size), least=least, most=most) for cca in ccas for size in sizes(view)
+        within(named(cca, size), view.rate(cca, size), least=least, most=most)
+        for cca in ccas
+        for size in view.sizes[sizes]
     ]
 
 
-def goodputs(sizes: Sizes, *, least: float) -> Figures:
+def goodputs(sizes: slice, *, least: float) -> Figures:
     """The goodput of each algorithm with these sizes, over R."""
     return lambda view: [
-        within(named(cca, size), view.goodput(cca, size), least=least, unit="R") for cca in CCAS for size in sizes(view)
+        within(named(cca, size), view.goodput(cca, size), least=least, unit="R")
+        for cca in CCAS
+        for size in view.sizes[sizes]
     ]
 
 
@@ -231,7 +222,7 @@ def moments(ccas: Sequence[Cca], label: str, name: str, *, least: float = -math.
 
 
 def high_rates(view: View) -> list[Figure]:
-    return [*rates(CCAS, first, least=HIGH)(view), *rates(CCAS, last, least=NORMAL)(view)]
+    return [*rates(CCAS, FIRST, least=HIGH)(view), *rates(CCAS, LAST, least=NORMAL)(view)]
 
 
 def falling(view: View) -> list[Figure]:
@@ -276,9 +267,11 @@ def at_rtt(size_bytes: int, rtt_ms: float) -> str:
     return f"{megabytes(size_bytes)} {rtt_ms:g} ms"
 
 
-def rates_at_rtts(sizes: Sizes, *, least: float = -math.inf, most: float = math.inf) -> Figures:
+def rates_at_rtts(sizes: slice, *, least: float = -math.inf, most: float = math.inf) -> Figures:
     return lambda view: [
-        within(at_rtt(s, r), view.rate("bbr", s, r), least=least, most=most) for s in sizes(view) for r in view.rtts_ms
+        within(at_rtt(s, r), view.rate("bbr", s, r), least=least, most=most)
+        for s in view.sizes[sizes]
+        for r in view.rtts_ms
     ]
 
 
@@ -313,19 +306,19 @@ def goodput_at_rtts(view: View) -> list[Figure]:
 
 POLICING: tuple[Statement[View], ...] = (
     Statement("3.1-1", "{small}, less than the bucket, retransmits a negligible part", "< 1 %",
-              rates(CCAS, small, most=NORMAL)),
-    Statement("3.1-2", "{small} passes at full speed", "goodput > 2 R", goodputs(small, least=2)),
+              rates(CCAS, SMALL, most=NORMAL)),
+    Statement("3.1-2", "{small} passes at full speed", "goodput > 2 R", goodputs(SMALL, least=2)),
     Statement("3.1-3", "From {first} on retransmission is very high", "{first} >= 10 %, {last} > 1 %", high_rates),
-    Statement("3.1-4", "BBRv3 retransmits more than half at {first}", "> 50 %", rates(["bbr3"], first, least=0.5)),
+    Statement("3.1-4", "BBRv3 retransmits more than half at {first}", "> 50 %", rates(["bbr3"], FIRST, least=0.5)),
     Statement("3.1-5", "Retransmission falls with larger files", "each at most the size before", falling),
     Statement("3.1-6", "BBRv1 is markedly below BBRv3 in most cases", "< 0.8 x at more than half of the sizes",
               version_1_lower),
     Statement("3.1-7", "CUBIC retransmits least", "below both BBRs at each size", cubic_lowest),
-    Statement("3.1-8", "CUBIC retransmits 15 % at {first}", "10 to 20 %", rates(["cubic"], first, least=0.1, most=0.2)),
-    Statement("3.1-9", "Goodput hardly suffers", ">= 0.9 R at each size", goodputs(lambda view: view.large, least=0.9)),
-    Statement("4.1-1", "BBRv1 retransmits 9 % at {last}", "7 to 11 %", rates(["bbr"], last, least=0.07, most=0.11)),
-    Statement("4.1-2", "CUBIC retransmits 5 % at {last}", "3 to 7 %", rates(["cubic"], last, least=0.03, most=0.07)),
-    Statement("talk-1", "BBRv3 retransmits more than a tenth at {last}", "> 10 %", rates(["bbr3"], last, least=0.1)),
+    Statement("3.1-8", "CUBIC retransmits 15 % at {first}", "10 to 20 %", rates(["cubic"], FIRST, least=0.1, most=0.2)),
+    Statement("3.1-9", "Goodput hardly suffers", ">= 0.9 R at each size", goodputs(LARGE, least=0.9)),
+    Statement("4.1-1", "BBRv1 retransmits 9 % at {last}", "7 to 11 %", rates(["bbr"], LAST, least=0.07, most=0.11)),
+    Statement("4.1-2", "CUBIC retransmits 5 % at {last}", "3 to 7 %", rates(["cubic"], LAST, least=0.03, most=0.07)),
+    Statement("talk-1", "BBRv3 retransmits more than a tenth at {last}", "> 10 %", rates(["bbr3"], LAST, least=0.1)),
     Statement("A-1", "No loss until the bucket is empty, at about 0.4 s; then a burst", "0.2 to 0.6 s",
               moments(["bbr", "bbr3"], "first drop", "loss_s", least=0.2, most=0.6, unit="s")),
     Statement("A-2", "BBRv1's window falls to what is in flight", "< 50 % of what it was",
@@ -336,9 +329,9 @@ POLICING: tuple[Statement[View], ...] = (
               moments(["bbr"], "paces at a constant rate from", "detection_s", least=0.5, most=0.9, unit="s")),
     Statement("A-5", "BBRv3 keeps pacing above R", "> R", paces_above),
     Statement("A-6", "BBRv3 has BBRv1's goodput", "within 10 %", same_goodput),
-    Statement("B-1", "BBRv1: {small} has no retransmission at any RTT", "< 0.05 %", rates_at_rtts(small, most=NONE)),
+    Statement("B-1", "BBRv1: {small} has no retransmission at any RTT", "< 0.05 %", rates_at_rtts(SMALL, most=NONE)),
     Statement("B-2", "BBRv1: files beyond the bucket retransmit much at any RTT", "> 1 %",
-              rates_at_rtts(lambda view: view.large, least=NORMAL)),
+              rates_at_rtts(LARGE, least=NORMAL)),
     Statement("B-3", "BBRv1: from {second} on a longer RTT retransmits more", "each at least the RTT before",
               longer_is_higher),
     Statement("B-4", "BBRv1: at {first} a longer RTT retransmits less", "each at most the RTT before", longer_is_lower),

@@ -199,7 +199,7 @@ def insensitive(results: RtcpResults) -> list[Figure]:
 
 
 PROBING: tuple[Statement[RtcpResults], ...] = (
-    Statement("J-1", "Lower probes of the cap, gamma 10 instead of 25 %, resend less of 8 MB",
+    Statement("J-1", "Lower probes of the cap, gamma 10 instead of 25 %, retransmit less of 8 MB",
               "not more", fewer("gamma")),
     Statement("J-2", "and so do rarer ones, eta 25 instead of 15 round trips", "not more", fewer("eta")),
     Statement("J-3", "Retransmission is of the paper's size; the farthest cell of each half of a table",

@@ -208,7 +208,7 @@ PATTERNS: tuple[Statement[RtcpResults], ...] = (
               "in all runs, mean error <= 5 %", patterns),
 )  # fmt: skip
 SECOND: tuple[Statement[RtcpResults], ...] = (
-    Statement("6.1-10", "A second connection, with what the first has found, resends less by up to 88 %",
+    Statement("6.1-10", "A second connection, with what the first has found, retransmits less by up to 88 %",
               ">= 80 %, the best of them", second_cells),
     Statement("6.1-11", "and nothing of a file that the bucket holds", "< 0.05 %", second_within_the_bucket),
     Statement("issue-2", "at a goodput within 5 % of the unmodified version's; the worst size of each",
@@ -217,7 +217,7 @@ SECOND: tuple[Statement[RtcpResults], ...] = (
 CONCURRENT: tuple[Statement[RtcpResults], ...] = (
     Statement("5.4-1", "Found with several connections to a client at a time, R close",
               "in all runs, mean error <= 5 %", concurrent),
-    Statement("6.3-1", "They resend 40 to 60 % less than the unmodified versions (in a short-video app)",
+    Statement("6.3-1", "They retransmit 40 to 60 % less than the unmodified versions (in a short-video app)",
               ">= 40 %", concurrent_reduction),
 )  # fmt: skip
 

@@ -130,11 +130,11 @@ def kept_qoe(pair: tuple[Cca, Cca], least: float) -> Callable[[RtcpResults], lis
         if not cells:
             return []
         places = list(dict.fromkeys(place for place, _ in cells))
-        asked = [within("all", _kept(results, cells, pair), least=least)]
+        bounded = [within("all", _kept(results, cells, pair), least=least)]
         if len(places) > 1:
-            asked += [within(place, _kept(results, [at for at in cells if at[0] == place], pair), least=least)
+            bounded += [within(place, _kept(results, [at for at in cells if at[0] == place], pair), least=least)
                       for place in places]  # fmt: skip
-        return [*asked, *(within(" ".join(at), _kept(results, [at], pair)) for at in cells)]
+        return [*bounded, *(within(" ".join(at), _kept(results, [at], pair)) for at in cells)]
 
     return figures
 
@@ -165,7 +165,7 @@ def row_of(results: RtcpResults, place: str, abr: str, pair: tuple[Cca, Cca]) ->
 
 
 VIDEO: tuple[Statement[RtcpResults], ...] = (
-    Statement("6.2-2", "Of videos one after the other, stateful R-TCP resends 28 % less than CUBIC", ">= 28 %",
+    Statement("6.2-2", "Of videos one after the other, stateful R-TCP retransmits 28 % less than CUBIC", ">= 28 %",
               reduced_by(CUBIC, 0.28)),
     Statement("6.2-3", "and 39 % less than BBRv1", ">= 39 %", reduced_by(BBR, 0.39)),
     Statement("6.2-4", "and 43 % less than BBRv3", ">= 43 %", reduced_by(BBR3, 0.43)),

@@ -65,6 +65,25 @@ def test_runs_that_are_kept_are_not_run_again(kernel: StandInKernel, choose: Cho
     assert {len(found.simulated) for found in again.values()} == {3}
 
 
+def test_a_run_that_another_kernel_or_scenario_made_is_made_anew(
+    kernel: StandInKernel, choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (case,) = choose("fast")
+    run([case], tmp_path)
+    assert case.scenario is not None
+    longer = replace(case, scenario=case.scenario.model_copy(update={"duration_s": 2.5}))
+    run([longer], tmp_path / "other")
+    monkeypatch.setattr("platform.release", lambda: "9.9.9-foreign")
+    runs.versions.cache_clear()
+    try:
+        run([case], tmp_path)
+    finally:
+        runs.versions.cache_clear()
+    assert len(kernel.ran) == 6
+    run([longer], tmp_path)
+    assert len(kernel.ran) == 8
+
+
 def test_more_runs_are_added_to_those_that_are_kept(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
     run(choose("fast"), tmp_path, runs=1)
     assert len(run(choose("fast"), tmp_path, runs=3)["fast/cubic"].real) == 3
