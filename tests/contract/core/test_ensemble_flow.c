@@ -18,7 +18,7 @@ static const struct subject subjects[] = {
 
 static const struct subject *s;
 static struct flow f;
-static u32 turns[4], values[2][LEVELS * RTT_LEVELS * 2];
+static u32 epoch_ends[4], values[2][LEVELS * RTT_LEVELS * 2];
 
 /* The marker's value of throughput level l, level m of the minimum RTT and class k. */
 static u32 value_of(u32 generation, u32 level, u32 rtt_level, u32 delay_class)
@@ -65,7 +65,7 @@ static void open_from(u64 now_us, u32 delivered_pkts, const struct ens_table *t,
 	ens_flow_set_class(flow_ens(&f), delay_class);
 	f.table = t;
 	f.ack.inflight_pkts = 10;
-	memset(turns, 0, sizeof(turns));
+	memset(epoch_ends, 0, sizeof(epoch_ends));
 }
 
 static void open_on(const struct ens_table *t, u8 delay_class)
@@ -77,7 +77,7 @@ static void acks_of(u32 count, u32 gap_us, u32 rtt_us)
 {
 	while (count--) {
 		take_ack(&f, gap_us, 1, rtt_us);
-		turns[flow_ens(&f)->epoch_end]++;
+		epoch_ends[flow_ens(&f)->epoch_end]++;
 	}
 }
 
@@ -139,8 +139,8 @@ TEST(slow_start_is_on_the_hosts_parameters_and_its_end_looks_up_the_row_of_the_f
 			CHECK_EQ(clock_of()->state, state_of(1));
 			CHECK_EQ(marker(), row_of(2, 1, delay_class));
 			CHECK_EQ(cca_param_get(flow_params(&f), s->knob), s->default_knob);
-			CHECK_EQ(turns[ENS_LOOKED_UP], 1);
-			CHECK_EQ(turns[ENS_WAITED], 300);
+			CHECK_EQ(epoch_ends[ENS_LOOKED_UP], 1);
+			CHECK_EQ(epoch_ends[ENS_WAITED], 300);
 		}
 	}
 }
@@ -159,7 +159,7 @@ TEST(each_epoch_looks_up_what_the_flow_then_measures)
 		CHECK_EQ(marker(), row_of(2, 2, 1));
 		acks(4000, MS / 4);			/* 5,792,000: above the highest */
 		CHECK_EQ(clock_of()->state, state_of(3));
-		CHECK_EQ(turns[ENS_LOOKED_UP], 3);
+		CHECK_EQ(epoch_ends[ENS_LOOKED_UP], 3);
 		if (s->axes == 1)
 			continue;
 		acks_of(4000, MS / 4, 30 * MS);		/* a path that became shorter */
@@ -361,7 +361,7 @@ static void run_from(u64 now_us, u32 delivered_pkts, const struct ens_table *t, 
 		out[i].measured_bytes_per_s = clock_of()->measured_bytes_per_s;
 		out[i].pacing_bytes_per_s = s->axes > 1 ? 0 : f.d.pacing_bytes_per_s;
 	}
-	CHECK(turns[ENS_LOOKED_UP] >= 3);
+	CHECK(epoch_ends[ENS_LOOKED_UP] >= 3);
 }
 
 /* Epochs, levels and decisions of a flow are the same wherever its counters start, wraps included. */

@@ -60,7 +60,7 @@ static void take_acks(struct flow *f, u32 count, u32 gap_us, u32 delay_us)
 	}
 }
 
-static enum ens_epoch_end turn(struct flow *f, const struct ens_table *t)
+static enum ens_epoch_end end_epoch(struct flow *f, const struct ens_table *t)
 {
 	struct ens_values values = {};
 
@@ -74,7 +74,7 @@ static void open_epoch_1(struct flow *f, const struct ens_table *t)
 {
 	open_flow(f);
 	take_acks(f, 500, MS, 0);
-	CHECK_EQ(turn(f, t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(f, t), ENS_LOOKED_UP);
 	CHECK_EQ(f->c.state, 8);
 	CHECK_EQ(f->c.epoch, 1);
 }
@@ -135,7 +135,7 @@ TEST(the_state_is_equation_2_of_the_estimate)
 	FOR_ROWS(cases) {
 		open_flow(&f);
 		take_acks(&f, 1000000 / c->gap_us + 2, c->gap_us, 0);
-		CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+		CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 		CHECK_EQ(f.c.state, c->state);
 	}
 }
@@ -149,9 +149,9 @@ TEST(a_table_without_classes_has_no_rule_of_epsilon)
 	t.epsilon_pct = 0;
 	open_epoch_1(&f, &t);
 	take_acks(&f, 2000, MS, 10 * TARGET_US);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 	take_acks(&f, 2000, MS, 0);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 	CHECK_EQ(f.c.state, 8);
 }
 
@@ -185,7 +185,7 @@ TEST(the_percentile_decides_exactly)
 	static const struct {
 		u32 epsilon_pct;
 		u32 below, between, above;	/* samples at 75 ms, at 125 ms, at 125.001 ms */
-		enum ens_epoch_end turn;
+		enum ens_epoch_end epoch_end;
 	} cases[] = {
 		{ 25, 1000, 0, 0, ENS_RAISED },
 		{ 25, 950, 0, 50, ENS_RAISED },		/* q is the 95th of a hundred */
@@ -206,9 +206,9 @@ TEST(the_percentile_decides_exactly)
 		take_acks(&f, c->below, MS / 2, 75000);
 		take_acks(&f, c->between, MS / 2, 125000);
 		take_acks(&f, c->above, MS / 2, 125001);
-		CHECK_EQ(turn(&f, &t), c->turn);
+		CHECK_EQ(end_epoch(&f, &t), c->epoch_end);
 		/* 2,000,000 bytes/s are level 16; 8 was the state before. */
-		CHECK_EQ(f.c.state, c->turn == ENS_KEPT ? 8 : c->turn == ENS_RAISED ? 17 : 16);
+		CHECK_EQ(f.c.state, c->epoch_end == ENS_KEPT ? 8 : c->epoch_end == ENS_RAISED ? 17 : 16);
 		CHECK_EQ(f.c.measured_bytes_per_s, 2000000);
 		CHECK_EQ(f.c.epoch, 2);
 	}
@@ -220,7 +220,7 @@ TEST(the_highest_level_is_not_raised)
 
 	open_epoch_1(&f, &t);
 	take_acks(&f, 9000, 100, 0);
-	CHECK_EQ(turn(&f, &t), ENS_RAISED);
+	CHECK_EQ(end_epoch(&f, &t), ENS_RAISED);
 	CHECK_EQ(f.c.state, 39);
 }
 
@@ -233,24 +233,24 @@ TEST(raises_in_a_row_climb_from_the_level_measured)
 	open_epoch_1(&f, &t);
 	for (i = 1; i <= 3; i++) {
 		take_acks(&f, 500, MS, 0);
-		CHECK_EQ(turn(&f, &t), ENS_RAISED);
+		CHECK_EQ(end_epoch(&f, &t), ENS_RAISED);
 		CHECK_EQ(f.c.state, 8 + i);
 	}
 	take_acks(&f, 500, MS, 100000);
-	CHECK_EQ(turn(&f, &t), ENS_KEPT);
+	CHECK_EQ(end_epoch(&f, &t), ENS_KEPT);
 	CHECK_EQ(f.c.state, 11);
 	take_acks(&f, 2000, 4 * MS, 0);		/* a slower link: level 2 */
-	CHECK_EQ(turn(&f, &t), ENS_RAISED);
+	CHECK_EQ(end_epoch(&f, &t), ENS_RAISED);
 	CHECK_EQ(f.c.state, 6);
 	take_acks(&f, 500, MS, 500000);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 	CHECK_EQ(f.c.state, 8);
 	take_acks(&f, 500, MS, 0);
-	CHECK_EQ(turn(&f, &t), ENS_RAISED);
+	CHECK_EQ(end_epoch(&f, &t), ENS_RAISED);
 	CHECK_EQ(f.c.state, 9);
 	for (i = 0; i < 100; i++) {
 		take_acks(&f, 500, MS, 0);
-		turn(&f, &t);
+		end_epoch(&f, &t);
 	}
 	CHECK_EQ(f.c.state, 39);
 	CHECK_EQ(f.c.raises, ENS_MAX_LEVELS);
@@ -262,14 +262,14 @@ TEST(samples_are_of_their_own_epoch)
 
 	open_epoch_1(&f, &t);
 	take_acks(&f, 2000, MS, 500000);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 	take_acks(&f, 500, MS, 0);
-	CHECK_EQ(turn(&f, &t), ENS_RAISED);
+	CHECK_EQ(end_epoch(&f, &t), ENS_RAISED);
 	/* Without one there is nothing to judge by. */
 	f.ack.rtt_us = 0;
 	take_acks(&f, 500, MS, 0);
 	CHECK_EQ(f.c.samples, 0);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 }
 
 TEST(the_count_of_samples_is_bounded)
@@ -281,7 +281,7 @@ TEST(the_count_of_samples_is_bounded)
 	take_acks(&f, 3, MS, 0);
 	CHECK_EQ(f.c.samples, CCA_MAX_PKTS);
 	CHECK_EQ(f.c.within_high, CCA_MAX_PKTS);
-	CHECK_EQ(turn(&f, &t), ENS_RAISED);	/* 2^24 x 100 does not wrap */
+	CHECK_EQ(end_epoch(&f, &t), ENS_RAISED);	/* 2^24 x 100 does not wrap */
 }
 
 /* --- tables that come and go ------------------------------------------------ */
@@ -292,15 +292,15 @@ TEST(without_a_table_there_is_no_state)
 
 	open_flow(&f);
 	take_acks(&f, 500, MS, 0);
-	CHECK_EQ(turn(&f, NULL), ENS_KEPT);
+	CHECK_EQ(end_epoch(&f, NULL), ENS_KEPT);
 	CHECK_EQ(f.c.state, ENS_NO_STATE);
 	CHECK_EQ(f.c.measured_bytes_per_s, 1000000);	/* measured all the same */
 	CHECK_EQ(f.c.epoch_us, 30 * SECOND);
 	take_acks(&f, 500, MS, 0);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 	CHECK_EQ(f.c.state, 8);
 	take_acks(&f, 500, MS, 0);
-	CHECK_EQ(turn(&f, NULL), ENS_KEPT);
+	CHECK_EQ(end_epoch(&f, NULL), ENS_KEPT);
 	CHECK_EQ(f.c.state, ENS_NO_STATE);
 }
 
@@ -311,11 +311,11 @@ TEST(a_new_table_is_looked_up_whatever_the_delay)
 	two.axis[0].count = 4;
 	open_epoch_1(&f, &one);
 	take_acks(&f, 500, MS, 100000);		/* would be kept */
-	CHECK_EQ(turn(&f, &two), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &two), ENS_LOOKED_UP);
 	CHECK_EQ(f.c.state, 3);
 	CHECK_EQ(f.c.generation, 2);
 	/* Nothing measured since: the last estimate counts in the new table. */
-	CHECK_EQ(turn(&f, &one), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &one), ENS_LOOKED_UP);
 	CHECK_EQ(f.c.state, 8);
 }
 
@@ -324,12 +324,12 @@ TEST(nothing_measured_keeps_the_row)
 	struct ens_table t = table_of(1, 25);
 
 	open_flow(&f);
-	CHECK_EQ(turn(&f, &t), ENS_KEPT);
+	CHECK_EQ(end_epoch(&f, &t), ENS_KEPT);
 	CHECK_EQ(f.c.state, ENS_NO_STATE);
 	CHECK_EQ(f.c.measured_bytes_per_s, 0);
 	CHECK_EQ(f.c.epoch_us, EPOCH_MS * MS);		/* the table's times count all the same */
 	take_acks(&f, 500, MS, 0);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 	CHECK_EQ(f.c.state, 8);
 	open_epoch_1(&f, &t);
 	f.ack.app_limited = 1;
@@ -337,7 +337,7 @@ TEST(nothing_measured_keeps_the_row)
 	ens_clock_start_epoch(&f.c, f.ack.now_us);	/* what was whole was of the epoch before */
 	take_acks(&f, 500, MS, 500000);
 	CHECK_EQ(ens_clock_measure(&f.c), 0);
-	CHECK_EQ(turn(&f, &t), ENS_KEPT);
+	CHECK_EQ(end_epoch(&f, &t), ENS_KEPT);
 	CHECK_EQ(f.c.state, 8);
 }
 
@@ -368,7 +368,7 @@ TEST(application_limited_samples_are_not_judged)
 	f.ack.app_limited = 1;
 	take_acks(&f, 5000, MS / 10, 0);
 	CHECK_EQ(f.c.samples, 500);
-	CHECK_EQ(turn(&f, &t), ENS_KEPT);
+	CHECK_EQ(end_epoch(&f, &t), ENS_KEPT);
 }
 
 TEST(a_silence_is_not_measured)
@@ -420,9 +420,9 @@ TEST(a_class_beyond_the_last_is_the_last)
 
 	open_epoch_1(&f, &t);
 	f.c.delay_class = 255;
-	turn(&f, &t);
+	end_epoch(&f, &t);
 	CHECK_EQ(f.c.high_us, 125000);
 	f.c.delay_class = 0;
-	turn(&f, &t);
+	end_epoch(&f, &t);
 	CHECK_EQ(f.c.high_us, 62500);
 }

@@ -53,7 +53,7 @@ static struct ens_table table_of(u32 generation)
 
 struct host {
 	struct flow f;
-	u32 turns[4];
+	u32 epoch_ends[4];
 };
 
 static struct host h;
@@ -81,7 +81,7 @@ static void take(struct host *host, u32 count, u32 rtt_us, u32 lost_pkts)
 	while (count--) {
 		host->f.ack.lost_pkts = lost_pkts;
 		take_ack(&host->f, 10 * MS, 1, rtt_us);
-		host->turns[flow_ens(&host->f)->epoch_end]++;
+		host->epoch_ends[flow_ens(&host->f)->epoch_end]++;
 	}
 }
 
@@ -106,9 +106,9 @@ TEST(the_first_round_trip_looks_a_row_up)
 	open_new(&t);
 	take(&h, 3, 0, 0);
 	CHECK_EQ(eta_of(&h), DEFAULT_ETA);
-	CHECK_EQ(h.turns[ENS_WAITED], 3);
+	CHECK_EQ(h.epoch_ends[ENS_WAITED], 3);
 	take(&h, 1, 50 * MS, 0);
-	CHECK_EQ(h.turns[ENS_LOOKED_UP], 1);
+	CHECK_EQ(h.epoch_ends[ENS_LOOKED_UP], 1);
 	/* 50 ms: the octave from 40 ms on; no limit is known. */
 	CHECK_EQ(h.f.rtcp_cubic.ens.flow.clock.state, 1 * LIMIT_LEVELS);
 	CHECK_EQ(eta_of(&h), eta(2, 1, 0));
@@ -116,7 +116,7 @@ TEST(the_first_round_trip_looks_a_row_up)
 	CHECK_EQ(h.f.rtcp_cubic.params.rtcp.probe_gain_permille, 200);	/* no column covers it */
 	CHECK_EQ(h.f.rtcp_cubic.params.base.beta_permille, 700);
 	take(&h, 20, 50 * MS, 0);
-	CHECK_EQ(h.turns[ENS_LOOKED_UP], 1);
+	CHECK_EQ(h.epoch_ends[ENS_LOOKED_UP], 1);
 }
 
 TEST(a_round_trip_that_is_shorter_by_an_eighth_does_so_again)
@@ -129,9 +129,9 @@ TEST(a_round_trip_that_is_shorter_by_an_eighth_does_so_again)
 	CHECK_EQ(eta_of(&h), eta(2, 1, 0));
 	take(&h, 1, 38 * MS, 0);
 	CHECK_EQ(eta_of(&h), eta(2, 0, 0));
-	CHECK_EQ(h.turns[ENS_LOOKED_UP], 2);
+	CHECK_EQ(h.epoch_ends[ENS_LOOKED_UP], 2);
 	take(&h, 5, 80 * MS, 0);
-	CHECK_EQ(h.turns[ENS_LOOKED_UP], 2);
+	CHECK_EQ(h.epoch_ends[ENS_LOOKED_UP], 2);
 }
 
 TEST(theta_is_fixed_at_the_trigger)
@@ -198,7 +198,7 @@ TEST(each_transfer_begins_with_a_look_up)
 		take(&h, 1, 50 * MS, 0);
 		CHECK_EQ(eta_of(&h), eta(2, 1, 2));
 		take(&h, 5, 50 * MS, 0);
-		CHECK_EQ(h.turns[ENS_LOOKED_UP], 3);
+		CHECK_EQ(h.epoch_ends[ENS_LOOKED_UP], 3);
 	}
 }
 
@@ -208,7 +208,7 @@ TEST(a_table_is_taken_and_left_at_a_look_up)
 
 	open_new(0);
 	take(&h, 5, 50 * MS, 0);
-	CHECK_EQ(h.turns[ENS_KEPT], 1);
+	CHECK_EQ(h.epoch_ends[ENS_KEPT], 1);
 	CHECK_EQ(h.f.rtcp_cubic.ens.flow.clock.state, ENS_NO_STATE);
 	h.f.table = &first;
 	take(&h, 2994, 50 * MS, 0);		/* without a table an epoch is 30 s */
@@ -308,7 +308,7 @@ TEST(so_it_is_over_both_versions_of_bbr)
 		take_event(&h.f, CCA_TRANSFER_STARTED, SECOND, 0);
 		take(&h, 1, 50 * MS, 0);
 		CHECK_EQ(eta_of(&h), eta(2, 1, 1));
-		CHECK_EQ(h.turns[ENS_LOOKED_UP], 2);
+		CHECK_EQ(h.epoch_ends[ENS_LOOKED_UP], 2);
 	}
 }
 

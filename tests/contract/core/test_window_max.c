@@ -82,3 +82,13 @@ TEST(two_that_grow_old_at_once_are_dropped_together)
 	cca_max_add(&m, 10, 9, 700);
 	CHECK_EQ(cca_max_add(&m, 10, 12, 600), 700);
 }
+
+/* The second best is of a later quarter of the window, the third of a later half. */
+TEST(lower_values_are_kept_for_when_the_maximum_grows_old)
+{
+	cca_max_reset(&m, 0, 900);
+	CHECK_EQ(cca_max_add(&m, 40, 12, 100), 900);
+	CHECK_EQ(cca_max_add(&m, 40, 35, 50), 900);
+	CHECK_EQ(cca_max_add(&m, 40, 41, 10), 100);
+	CHECK_EQ(cca_max_add(&m, 40, 53, 5), 50);
+}

@@ -38,8 +38,8 @@ static void put(const struct rec_record *rec)
 	r.header.records++;
 }
 
-/* A record that the replayer learns from, too. */
-static void tell(struct rec_record *rec)
+/* A record that the replayer takes over, too. */
+static void put_known(struct rec_record *rec)
 {
 	rec_finish(rec);
 	if (replay_record(&r, r.header.records, rec))
@@ -69,7 +69,7 @@ static u32 any_value(u32 column)
 	return spec->min + roll(cca_min_u32(spec->max - spec->min, 50000) + 1);
 }
 
-static void tell_table(void)
+static void put_table(void)
 {
 	struct rec_record rec;
 	u32 i;
@@ -80,21 +80,21 @@ static void tell_table(void)
 	for (i = 0; i < rec_table_records(&table); i++) {
 		rec_init(&rec, REC_TABLE, 0, 0);
 		rec_put_table(&rec, &table, i);
-		tell(&rec);
+		put_known(&rec);
 	}
 }
 
-static void tell_params(void)
+static void put_params(void)
 {
 	struct rec_record rec;
 
 	params[3] = any_value(3);
 	rec_init(&rec, REC_PARAMS, 0, 0);
 	rec_put_params(&rec, params, r.header.id, ++version);
-	tell(&rec);
+	put_known(&rec);
 }
 
-static void tell_client(const struct rtcp_client *c)
+static void put_client(const struct rtcp_client *c)
 {
 	struct rec_record rec;
 	u32 part;
@@ -102,7 +102,7 @@ static void tell_client(const struct rtcp_client *c)
 	for (part = 0; part < RTCP_REC_PARTS; part++) {
 		rec_init(&rec, (enum rec_kind)RTCP_REC_CLIENT, 0, 0);
 		rtcp_put_client(&rec, c, SHARED_CLIENT, part);
-		tell(&rec);
+		put_known(&rec);
 	}
 }
 
@@ -141,7 +141,7 @@ static struct rec_record begin(u32 kind, u32 i)
 
 	rec_init(&rec, (enum rec_kind)kind, i + 1, now_us);
 	rec.delay_class = (u8)roll(2);
-	/* Whether an epoch ends says the core: table and parameters are there if it does. */
+	/* The core decides whether an epoch ends. Table and parameters are there if it does. */
 	rec.epoch_end = ENS_KEPT;
 	rec.table = table.generation;
 	rec.params = version;
@@ -159,7 +159,7 @@ static void start_flow(u32 i)
 	r.flows[i].number = i + 1;
 	rtcp_client_init(&fresh, now_us);
 	if (is_rtcp(r.header.id) && i < 2)
-		tell_client(i ? &r.clients[0].client : &fresh);
+		put_client(i ? &r.clients[0].client : &fresh);
 	rec_put_start(&rec, &start, 1, roll(1u << 31), version);
 	if (is_window_mode(r.header.id))
 		rec_put_window(&rec, &opening);
@@ -228,7 +228,7 @@ static void take_ack(u32 kind, u32 i)
 }
 
 /* Growth, a threshold or an undo, and what a kernel makes of it. */
-static void ask_window(u32 kind, u32 i)
+static void call_window(u32 kind, u32 i)
 {
 	struct rec_record rec = begin(kind, i);
 	u32 result;
@@ -290,17 +290,17 @@ static void change_what_is_in_force(void)
 	if (r.header.id == CCA_ID_reno)
 		return;
 	if (!roll(200)) {
-		tell_table();
+		put_table();
 		recall_flows();
 	}
 	if (!roll(200))
-		tell_params();
+		put_params();
 	if (!is_rtcp(r.header.id) || roll(100))
 		return;
 	ack = make_ack(2);
 	ack.acked_pkts = 1;
 	rtcp_client_on_ack(&r.clients[0].client, (const struct rtcp_params *)(const void *)params, &ack);
-	tell_client(&r.clients[0].client);
+	put_client(&r.clients[0].client);
 }
 
 /* Most records are ACKs. Flows learn over round trips that nothing interrupts. */
@@ -332,7 +332,7 @@ static void step(u32 i)
 	else if (kind == RTCP_REC_LOSS)
 		take_loss(i);
 	else
-		ask_window(kind, i);
+		call_window(kind, i);
 }
 
 static u32 id_of(const char *name)
@@ -365,8 +365,8 @@ int main(int argc, char **argv)
 	make_table();
 	cca_params_init(params, r.header.id);
 	if (r.header.id != CCA_ID_reno) {
-		tell_params();
-		tell_table();
+		put_params();
+		put_table();
 	}
 	for (i = 0; i < FLOWS; i++)
 		start_flow(i);
