@@ -52,6 +52,8 @@ PART_VOID(rtcp_flow_update_share, (struct rtcp_flow *f, struct rtcp_client *c, u
 	  f && c, (f, c, waiting_bytes))
 #define rtcp_flow_update_share rtcp_flow_update_share_part
 
+#ifdef RTCP_OVER	/* over CUBIC the verifier follows both within the ACK, which is faster */
+
 PART_VOID(rtcp_on_ack, (struct rtcp_flow *f, struct rtcp_client *c, const struct rtcp_params *p,
 			const struct cca_ack *ack),
 	  f && c && p && ack, (f, c, p, ack))
@@ -63,6 +65,8 @@ PART(bool, ens_flow_on_ack, (struct ens_flow *f, const struct cca_ack *ack, u32 
 			     bool in_slow_start),
      f && ack, false, (f, ack, queueing_delay_us, in_slow_start))
 #define ens_flow_on_ack ens_flow_on_ack_part
+
+#endif
 
 #include "bbr1_model.h"
 

@@ -7,6 +7,7 @@
 
 #define ALG_WINDOW 1
 #define ALG_NO_TABLE
+#define ALG_ACKS_LEAVE_WINDOW
 #define alg_params vegas_params
 
 struct alg_flow {

@@ -8,6 +8,7 @@
  * what `ss` shows. An adapter also has alg_grow(), alg_ssthresh() and alg_undo(), and may define:
  *
  *   ALG_BOUNDS_START    alg_bound() bounds the first window
+ *   ALG_ACKS_LEAVE_WINDOW    only growth and episodes change the window
  *   ALG_NO_TABLE        it follows no table and is not recorded (params_ops.h)
  */
 #ifndef CCATUNE_WINDOW_OPS_H
@@ -82,7 +83,9 @@ static void ops_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	ops_read_windows(sk, &w);
 	ops_on_ack(f, sk, &ack, &w);
 	alg_copy_info(sk, f);
+#ifndef ALG_ACKS_LEAVE_WINDOW
 	ccatune_write_window(sk, &w.after);
+#endif
 	ccatune_flow_note(&f->head, sk);
 }
 
