@@ -56,6 +56,11 @@ class Context:
         assert isinstance(found, kind)  # noqa: S101 - by `add`
         return found
 
+    def close(self) -> None:
+        """Wait until no thread works with the database any more. It may be closed then."""
+        self.reads.close()
+        self.writes.close()
+
     async def read(
         self,
         query: Callable[Concatenate[Session, Arguments], Result],

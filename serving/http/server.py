@@ -14,7 +14,7 @@ import ipaddress
 import signal
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -51,27 +51,23 @@ Listening = Callable[[str, Context], None]
 
 
 class RegistryServer(uvicorn.Server):
-    """A uvicorn server with a callback at its start and at its stop. An orderly stop gives the exit status 0."""
+    """A uvicorn server that starts and stops what the context keeps. An orderly stop gives the exit status 0."""
 
     def __init__(
         self,
         config: uvicorn.Config,
         listener: BoundedListener,
         *,
+        context: Context,
         idle: IdleConnections,
         tls: RegistryTls | None,
-        handshake_timeout_s: float,
-        on_start: Sequence[Callable[[], None]],
-        on_stop: Sequence[Callable[[], None]],
     ) -> None:
         super().__init__(config)
         self._listener = listener
         self._idle = idle
         self.tls = tls
-        self._handshake_timeout_s = handshake_timeout_s
         self._acceptor: Acceptor | None = None
-        self._on_start = on_start
-        self._on_stop = on_stop
+        self._context = context
 
     def run_until_stopped(self) -> None:
         """Answer requests until SIGINT or SIGTERM arrives (in the main thread) or `should_exit` is set."""
@@ -79,8 +75,11 @@ class RegistryServer(uvicorn.Server):
             # uvicorn raises the signal again after the stop. The process then ends with the status 0.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: None)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self.serve(sockets=[self._listener]))
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self.serve(sockets=[self._listener]))
+        finally:
+            self._context.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         # uvicorn itself accepts from no socket: see `Acceptor`.
@@ -92,18 +91,18 @@ class RegistryServer(uvicorn.Server):
                 self._make_protocol,
                 idle=self._idle,
                 tls=None if self.tls is None else self.tls.context,
-                handshake_timeout_s=self._handshake_timeout_s,
+                handshake_timeout_s=self._context.settings.head_timeout_s,
             )
             self._acceptor.start()
             if self.tls is not None and threading.current_thread() is threading.main_thread():
                 asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.tls.reload)
-            for step in self._on_start:
+            for step in self._context.on_start:
                 step()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._acceptor is not None:
             self._acceptor.close()
-        for step in self._on_stop:
+        for step in self._context.on_stop:
             step()
         if self.tls is not None:
             asyncio.get_running_loop().call_later(_TLS_STOP_S, self._abort_idle)
@@ -216,11 +215,9 @@ def listen(
     return RegistryServer(
         config,
         listener,
+        context=context,
         idle=idle,
         tls=tls,
-        handshake_timeout_s=settings.head_timeout_s,
-        on_start=context.on_start,
-        on_stop=context.on_stop,
     )
 
 

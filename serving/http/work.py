@@ -60,6 +60,10 @@ class WorkPool:
         future.add_done_callback(self._ended)
         return await future
 
+    def close(self) -> None:
+        """Wait until the work that runs has ended. Work in the queue is dropped."""
+        self._executor.shutdown(cancel_futures=True)
+
     def _ended(self, future: asyncio.Future[Result]) -> None:
         self._n_pending -= 1
         if not future.cancelled() and future.exception() is None:
