@@ -246,7 +246,7 @@ def test_what_is_no_video_is_refused() -> None:
     ):  # fmt: skip
         with pytest.raises(ValueError, match="expected"):
             _engine.Video(*arguments)
-    with pytest.raises(ValueError, match="behind the first"):
+    with pytest.raises(ValueError, match="after the first"):
         video("bola").choose(0, 1.0, 0, [1.0])
 
 
