@@ -89,8 +89,9 @@ def _medians(folder: Path) -> dict[str, tuple[float, float]]:
     }
 
 
+@click.command()
 def main() -> None:
-    """Exit with 0 where everything holds."""
+    """Build and run the schemes, and exit 0 where everything holds."""
     with tempfile.TemporaryDirectory(prefix="ccatune-pantheon-") as name:
         failed = schemes_that_fail(Path(name) / "schemes")
         medians = _medians(Path(name) / "cubic")
