@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from emulation import processors
-from emulation.mahimahi import _late, machine
+from emulation.mahimahi import _late, machine, processors
 from emulation.mahimahi.machine import LATE_MOST, Machine, Watch, is_disturbed
 from emulation.mahimahi.processors import kept_awake
 
