@@ -42,7 +42,7 @@ search: {kind: dds, intervals: 12, steps: 2}
 DEMO = """
 import sys
 from pathlib import Path
-from serving import demo, demo_kernel
+from serving.commands import demo, demo_kernel
 demo.STUDY = Path(sys.argv.pop(1))
 demo_kernel.FLOW_S = float(sys.argv.pop(1))
 demo_kernel.WAIT_S = 300
