@@ -26,7 +26,7 @@ setup: $(VENV)/.ready ## Install everything for development: Debian packages (as
 $(VENV)/.demo-ready: requirements/demo.lock pyproject.toml packaging/debian-packages packaging/guest_files.py
 	PYTHON=$(PYTHON) packaging/debian-packages demo
 	$(PYTHON) packaging/guest_files.py mahimahi & fetching=$$!; \
-	$(PYTHON) -m venv $(VENV) && $(PIP) install --quiet --no-cache-dir --require-hashes -r requirements/demo.lock && \
+	$(PYTHON) -m venv $(VENV) && $(PIP) install --quiet --no-cache-dir --no-compile --require-hashes -r requirements/demo.lock && \
 		$(PIP) install --quiet --no-deps --no-build-isolation --editable . && wait $$fetching
 	touch $@
 

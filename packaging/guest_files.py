@@ -318,6 +318,8 @@ def fetch_all(root: Path, *, only: Sequence[str] = ()) -> list[str]:
                 job.result()
             except (FetchError, OSError) as error:
                 problems.append(f"{name}: {error}")
+    for apt in apts.values():  # some 200 MB of package lists, which the next fetch would update
+        shutil.rmtree(apt.root, ignore_errors=True)
     return problems
 
 
