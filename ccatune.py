@@ -33,7 +33,7 @@ EXIT_FAULT = 70
 EXIT_INTERRUPTED = 130
 # What writing to an open file ends with; such an error does not name it.
 FULL_OR_BROKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-OUR_PACKAGES = frozenset({"emulation", "kmod", "serving", "training"})
+OUR_PACKAGES = frozenset({"emulation", "experiments", "kmod", "serving", "training"})
 
 RUN_AGAIN = "finished runs are kept: run the same command again to continue"
 WITH_RESUME = "what is finished is kept: run the same command with --resume to continue"
@@ -56,13 +56,10 @@ class LazyCommand:
 
 
 COMMANDS: dict[str, LazyCommand] = {
-    "demo": LazyCommand("serving.demo:demo", "demo", "Everything once: train, publish, apply, show the gain."),
+    "demo": LazyCommand("serving.commands.demo:demo", "demo", "Everything once: train, publish, apply, show the gain."),
     "traces": LazyCommand("emulation.cli:traces", "emulation", "Check, import, fit, make and show link traces."),
     "simulate": LazyCommand("emulation.cli:simulate", "emulation", "Run one scenario in the simulator."),
     "emulate": LazyCommand("emulation.cli:emulate", "emulation", "Run scenarios over real links, with real TCP."),
-    "fidelity": LazyCommand(
-        "emulation.cli:fidelity", "emulation", "Compare the simulator with real kernels.", RUN_AGAIN
-    ),
     "pantheon": LazyCommand(
         "emulation.cli:pantheon", "emulation", "Compare schemes by Pantheon's protocol.", WITH_RESUME
     ),
@@ -75,17 +72,21 @@ COMMANDS: dict[str, LazyCommand] = {
     ),
     "evaluate": LazyCommand("training.cli:evaluate", "training", "Judge an ensemble on whole recordings."),
     "report": LazyCommand("training.cli:report", "training", "Tables behind the claims: searches, levels.", OF_WORK),
-    "serve": LazyCommand("serving.serve_command:serve", "serving", "Run the registry and its API."),
-    "keys": LazyCommand("serving.signatures_command:keys", "serving", "Make and show keys for signatures."),
-    "sign": LazyCommand("serving.signatures_command:sign", "serving", "Sign ensembles as a publisher."),
-    "root": LazyCommand("serving.root_command:root", "serving", "Name the keys of publishers and registry."),
-    "publish": LazyCommand("serving.cli:publish", "serving", "Put an ensemble into the registry."),
-    "ensembles": LazyCommand("serving.cli:ensembles", "serving", "List the registry's ensembles, or print one."),
-    "channels": LazyCommand("serving.cli:channels", "serving", "Move channels, roll them back, and list them."),
-    "agents": LazyCommand("serving.agents.cli:agents", "serving", "List the agents and their last reports."),
-    "registry": LazyCommand("serving.registry_cli:registry", "serving", "Back up the registry's database."),
-    "tokens": LazyCommand("serving.access.cli:tokens", "serving", "Make, list and revoke tokens of the registry."),
-    "audit": LazyCommand("serving.access.cli:audit", "serving", "List who changed what in the registry."),
+    "serve": LazyCommand("serving.commands.serve:serve", "serving", "Run the registry and its API."),
+    "keys": LazyCommand("serving.commands.keys:keys", "serving", "Make and show keys for signatures."),
+    "sign": LazyCommand("serving.commands.keys:sign", "serving", "Sign ensembles as a publisher."),
+    "root": LazyCommand("serving.commands.root:root", "serving", "Name the keys of publishers and registry."),
+    "publish": LazyCommand("serving.commands.channels:publish", "serving", "Put an ensemble into the registry."),
+    "ensembles": LazyCommand(
+        "serving.commands.channels:ensembles", "serving", "List the registry's ensembles, or print one."
+    ),
+    "channels": LazyCommand(
+        "serving.commands.channels:channels", "serving", "Move channels, roll them back, and list them."
+    ),
+    "agents": LazyCommand("serving.commands.agents:agents", "serving", "List the agents and their last reports."),
+    "registry": LazyCommand("serving.commands.registry:registry", "serving", "Back up the registry's database."),
+    "tokens": LazyCommand("serving.commands.access:tokens", "serving", "Make, list and revoke tokens of the registry."),
+    "audit": LazyCommand("serving.commands.access:audit", "serving", "List who changed what in the registry."),
 }
 
 
@@ -162,10 +163,10 @@ def _command_of(arguments: Sequence[str] | None) -> str:
     return next((word for word in words if word in COMMANDS), "")
 
 
-def run(arguments: Sequence[str] | None) -> int:
-    """Run one command line and return its exit status; a fault of ours is raised."""
+def run(arguments: Sequence[str] | None, *, group: click.Group = cli, name: str = "ccatune") -> int:
+    """Run one command line of a group and return its exit status; a fault of ours is raised."""
     try:
-        status = cli.main(arguments, prog_name="ccatune", standalone_mode=False)
+        status = group.main(arguments, prog_name=name, standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         echo(error.format_message(), err=True)
@@ -177,7 +178,7 @@ def run(arguments: Sequence[str] | None) -> int:
     except click.ClickException as error:
         return fail(error.format_message())
     except click.Abort:
-        resumed = COMMANDS[name].resumed if (name := _command_of(arguments)) else ""
+        resumed = COMMANDS[command].resumed if (command := _command_of(arguments)) else ""
         fail(f"interrupted; {resumed}" if resumed else "interrupted")
         return EXIT_INTERRUPTED
     except CcatuneError as error:
@@ -187,17 +188,17 @@ def run(arguments: Sequence[str] | None) -> int:
             raise
         return fail(f"{error.filename or 'the output'}: cannot be used ({error.strerror or error})")
     except ModuleNotFoundError as error:
-        name = _command_of(arguments)
-        if not name:
+        command = _command_of(arguments)
+        if not command:
             raise
-        return fail(missing_module(name, COMMANDS[name], error))
+        return fail(missing_module(command, COMMANDS[command], error))
     return status if isinstance(status, int) else 0
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Entry point: run the command line (sys.argv by default) and exit."""
+def main(arguments: Sequence[str] | None = None, *, group: click.Group = cli, name: str = "ccatune") -> NoReturn:
+    """Entry point: run the command line (sys.argv by default) of a group and exit."""
     try:
-        status = run(arguments)
+        status = run(arguments, group=group, name=name)
     except Exception:  # printed whole, with a status that no result has
         echo(traceback.format_exc().rstrip(), err=True)
         status = EXIT_FAULT

@@ -1,10 +1,25 @@
 # SPDX-License-Identifier: MIT
 """Traces of links, scenarios of flows over links, the packet simulator, and the QoS of a run."""
 
-from emulation.delays import BaseDelay, DelayStep
 from emulation.errors import EmulationError, TraceError
-from emulation.measures import Measures, Trial, measure
-from emulation.path import (
+from emulation.run.measures import Measures, Trial, measure
+from emulation.run.qos import (
+    Delays,
+    ElementQoS,
+    ElementSeries,
+    EpochEnd,
+    FlowQoS,
+    LimitEstimate,
+    QoS,
+    TransferQoS,
+    Windows,
+    bandwidth_shares,
+    jain_index,
+)
+from emulation.run.simulator import compact_edges_us, default_threads, simulate, simulate_many
+from emulation.scenario.delays import BaseDelay, DelayStep
+from emulation.scenario.model import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Transfer
+from emulation.scenario.path import (
     AccessLink,
     AckPath,
     Clock,
@@ -20,22 +35,7 @@ from emulation.path import (
     Shaper,
     SteppedPolicer,
 )
-from emulation.qos import (
-    Delays,
-    ElementQoS,
-    ElementSeries,
-    EpochTurn,
-    FlowQoS,
-    LimitEstimate,
-    QoS,
-    TransferQoS,
-    Windows,
-    bandwidth_shares,
-    jain_index,
-)
-from emulation.scenario import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Transfer
-from emulation.simulator import compact_edges_us, default_threads, simulate, simulate_many
-from emulation.video import ChunkQoS, VideoFlowQoS, VideoQoS, VideoSpec
+from emulation.scenario.video import ChunkQoS, VideoFlowQoS, VideoQoS, VideoSpec
 
 __all__ = [
     "AccessLink",
@@ -49,7 +49,7 @@ __all__ = [
     "ElementQoS",
     "ElementSeries",
     "EmulationError",
-    "EpochTurn",
+    "EpochEnd",
     "FlowQoS",
     "FlowSpec",
     "GilbertElliott",

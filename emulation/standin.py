@@ -27,7 +27,7 @@ __all__ = ["StandInTree"]
 MODULE = "stand-in 0.1.0"
 MAX_VALUES_BYTES = 4096
 # Represents any text after the end of a table.
-_BEHIND_THE_END = "behind the end"
+_AFTER_THE_END = "after the end"
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _parts(cca: str, text: str) -> list[str]:
     """Split a text into the table (or `clear`) and the text after its end, which the kernel refuses separately."""
     # The parser refuses a text that exceeds the limit by a byte, so the rest need not be passed to it.
     end = _engine.text_end(text[: MAX_TEXT_BYTES + 1], cca)
-    return [text[:end], _BEHIND_THE_END] if 0 < end < len(text) else [text]
+    return [text[:end], _AFTER_THE_END] if 0 < end < len(text) else [text]
 
 
 def _take_table(cca: str, state: _State, text: str) -> _State:
@@ -120,8 +120,8 @@ def _take_table(cca: str, state: _State, text: str) -> _State:
         return replace(state, ensemble="", generation=state.generation + 1)
     if not text:
         return state
-    if text is _BEHIND_THE_END:
-        raise _refused(errno.EINVAL, f"{cca}/ensemble: text behind the end")
+    if text is _AFTER_THE_END:
+        raise _refused(errno.EINVAL, f"{cca}/ensemble: text after the end")
     number, line, complete = _engine.judge_text(text[: MAX_TEXT_BYTES + 1], cca)
     if number and not complete:  # as in the kernel, a table without `end` is discarded and counted, without an error
         return replace(state, rejected_writes=state.rejected_writes + 1)

@@ -8,11 +8,11 @@ includes it, and this module reads it line by line.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 from kmod.errors import AbiError
 
@@ -23,6 +23,12 @@ __all__ = ["ALGORITHMS", "Algorithm", "AxisSpec", "ParamSpec", "parse_params"]
 
 U32_MAX = 2**32 - 1
 
+_MODES: Final[dict[str, Literal["control", "window"]]] = {"CONTROL": "control", "WINDOW": "window"}
+_HOSTS: Final[dict[str, Literal["simulator", "bpf", "module"]]] = {
+    "SIMULATOR": "simulator",
+    "BPF": "bpf",
+    "MODULE": "module",
+}
 _ENTRY = re.compile(r"^CCA_(ALGORITHM|AXIS|PARAM)\((.*), \"(.*)\"\)$")
 
 
@@ -49,10 +55,14 @@ class AxisSpec:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A congestion-control algorithm of the core, with the axes and parameters of its ensembles."""
+    """A congestion-control algorithm of the core, with the axes and parameters of its ensembles.
+
+    host: where it runs beside the simulator: nowhere, in BPF, or in BPF and as a kernel module.
+    """
 
     name: str
-    mode: str
+    mode: Literal["control", "window"]
+    host: Literal["simulator", "bpf", "module"]
     meaning: str
     axes: tuple[AxisSpec, ...]
     params: tuple[ParamSpec, ...]
@@ -68,6 +78,11 @@ class Algorithm:
                 return spec
         known = ", ".join(spec.name for spec in self.params) or "none"
         raise AbiError(f"{self.name} has no parameter {name!r}: expected one of {known}")
+
+    @property
+    def kernel_name(self) -> str:
+        """The name that sockets choose. The kernel has a `cubic` of its own, and may have a `vegas`."""
+        return self.name if self.host == "module" else f"ccatune_{self.name}"
 
     @property
     def tuned(self) -> tuple[ParamSpec, ...]:
@@ -98,8 +113,8 @@ def parse_params(text: str) -> dict[str, Algorithm]:
 
 def _add(found: dict[str, Algorithm], kind: str, words: list[str], meaning: str) -> None:
     if kind == "ALGORITHM":
-        name, mode = words
-        found[name] = Algorithm(name, mode.lower(), meaning, (), ())
+        name, mode, host = words
+        found[name] = Algorithm(name, _MODES[mode], _HOSTS[host], meaning, (), ())
         return
     old = found[words[0]]
     axes, params = old.axes, old.params
@@ -114,7 +129,7 @@ def _add(found: dict[str, Algorithm], kind: str, words: list[str], meaning: str)
         if not 0 <= spec.minimum <= spec.default <= spec.maximum <= U32_MAX:
             raise ValueError("expected 0 <= min <= default <= max < 2^32")
         params = (*params, spec)
-    found[old.name] = Algorithm(old.name, old.mode, old.meaning, axes, params)
+    found[old.name] = replace(old, axes=axes, params=params)
 
 
 @cache

@@ -14,18 +14,14 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from kmod.abi import ALGORITHMS
+
 __all__ = ["BPF_CCAS", "BpfHost", "find_program", "lacking"]
 
 PROGRAM = "ccatune-bpf"
-# The name that sockets choose, by algorithm: the kernel has a `cubic` of its own, and may have a `vegas`.
+# The name that sockets choose, by algorithm.
 BPF_CCAS: Mapping[str, str] = {
-    "gr": "gr",
-    "roccet": "roccet",
-    "cubic": "ccatune_cubic",
-    "rtcp_cubic": "rtcp_cubic",
-    "rtcp_bbr": "rtcp_bbr",
-    "rtcp_bbr3": "rtcp_bbr3",
-    "vegas": "ccatune_vegas",
+    name: algorithm.kernel_name for name, algorithm in ALGORITHMS.items() if algorithm.host != "simulator"
 }
 _BUILT = Path(__file__).resolve().parent.parent / "build" / "bpf" / PROGRAM
 _MOST_ERRNO = 133

@@ -28,10 +28,10 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 # It runs before anything is installed.
@@ -61,8 +61,6 @@ MAHIMAHI_PACKAGES = ("mahimahi", "libprotobuf23", "libssl1.1")
 # The packages that build modules. The headers of a kernel name the compiler that built the kernel.
 BUILD_PACKAGES = ("make", "gcc-14", "libelf1t64", "pahole", "kmod")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-ATTEMPTS = 3
-PAUSE_S = 3.0
 
 
 class FetchError(Exception):
@@ -136,7 +134,7 @@ class Apt:
                 }.items()
             ),
         ]
-        patiently(lambda: run("apt-get", *self.options, "update"))
+        run("apt-get", *self.options, "update")
 
     def _sources(self) -> list[str]:
         name = codename()
@@ -177,7 +175,7 @@ class Apt:
         folder = root.with_name(root.name + ".deb")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        patiently(lambda: run("apt-get", *self.options, "download", *packages, cwd=folder))
+        run("apt-get", *self.options, "download", *packages, cwd=folder)
         for file in sorted(folder.glob("*.deb")):
             run("dpkg", "-x", file, root)
         shutil.rmtree(folder)
@@ -210,18 +208,6 @@ def chosen_release(line: str, tested: str, releases: list[str]) -> str:
     return tested
 
 
-def patiently(do: Callable[[], str]) -> None:
-    """Call `do` up to ATTEMPTS times, until it succeeds, because mirrors fail at times. The last error is raised."""
-    for attempt in range(1, ATTEMPTS):
-        try:
-            do()
-        except FetchError:
-            time.sleep(PAUSE_S * attempt)
-        else:
-            return
-    do()
-
-
 def lay_out(root: Path, release: str) -> None:
     """Give the files of a line the same places as in all lines. Debian 13 has modules and kernel in /usr/lib."""
     if not (root / "lib").exists():
@@ -250,7 +236,7 @@ def make_headers_movable(root: Path, release: str, *, shown: Path) -> None:
     (modules / "build").symlink_to(headers)
 
 
-def fetch_line(apt: Apt, line: str, root: Path) -> None:
+def fetch_line(apt: Apt, root: Path, *, line: str) -> None:
     """Fetch image, modules and headers of one kernel line. The file `release` is written last, so it marks the end."""
     tested = LINES[line].release
     release = chosen_release(line, tested, apt.releases(line))
@@ -265,16 +251,6 @@ def fetch_line(apt: Apt, line: str, root: Path) -> None:
     run("depmod", "-b", root, release)
     (root / "tested").write_text(tested + "\n", encoding="utf-8")
     (root / "release").write_text(release + "\n", encoding="utf-8")
-
-
-def root_name(debian: str) -> str:
-    """Return the folder name of the file system in which modules for a Debian release's kernels are built."""
-    return f"{debian}-root"
-
-
-def foreign_releases() -> list[str]:
-    """Return the Debian releases of the lines except the machine's own. Their tools do not run on this machine."""
-    return sorted({line.debian for line in LINES.values()} - {codename()})
 
 
 def make_root(apt: Apt, root: Path) -> None:
@@ -300,55 +276,43 @@ def fetch_mahimahi(apt: Apt, root: Path) -> None:
     (root / "release").write_text(MAHIMAHI_SUITE + "\n", encoding="utf-8")
 
 
-def is_current(root: Path, line: str) -> bool:
-    """Whether the cache has the line's tested release, or another one that was fetched in its place."""
-    held = [
-        file.read_text(encoding="utf-8").strip()
-        for file in (root / line / "release", root / line / "tested")
-        if file.exists()
-    ]
-    return (root / line / "release").exists() and LINES[line].release in held
+def known_parts() -> dict[str, tuple[str, Callable[[Apt, Path], None]]]:
+    """Return, for each part of the cache, the Debian release whose sources provide it and the function that fetches it.
+
+    The tools of another Debian release than the machine's do not run on it, so its kernels need a file system.
+    """
+    found = {name: (line.debian, partial(fetch_line, line=name)) for name, line in LINES.items()}
+    foreign = sorted({line.debian for line in LINES.values()} - {codename()})
+    return {**found, "mahimahi": (codename(), fetch_mahimahi),
+            **{f"{debian}-root": (debian, make_root) for debian in foreign}}  # fmt: skip
+
+
+def is_current(root: Path, name: str) -> bool:
+    """Whether the cache has a part; of a kernel line the tested release, or one that was fetched in its place."""
+    files = [file for file in (root / name / "release", root / name / "tested") if file.exists()]
+    held = {file.read_text(encoding="utf-8").strip() for file in files}
+    return (root / name / "release").exists() and (name not in LINES or LINES[name].release in held)
 
 
 def lacking(root: Path, *, only: Sequence[str] = ()) -> list[str]:
     """Return the names of the parts that the cache lacks. only: look at these parts alone; none given: at all."""
-    absent = [line for line in LINES if not is_current(root, line)]
-    others = ["mahimahi", *map(root_name, foreign_releases())]
-    absent += [name for name in others if not (root / name / "release").exists()]
-    return [name for name in absent if not only or name in only]
-
-
-def debian_of(name: str) -> str:
-    """Return the Debian release whose source list provides a part of the cache. For Mahimahi it is the machine's."""
-    if name in LINES:
-        return LINES[name].debian
-    return codename() if name == "mahimahi" else name.removesuffix("-root")
-
-
-def fetch(apt: Apt, name: str, root: Path) -> None:
-    """Fetch the part `name` of the cache into `root`."""
-    if name in LINES:
-        fetch_line(apt, name, root)
-    elif name == "mahimahi":
-        fetch_mahimahi(apt, root)
-    else:
-        make_root(apt, root)
+    return [name for name in known_parts() if (not only or name in only) and not is_current(root, name)]
 
 
 def fetch_all(root: Path, *, only: Sequence[str] = ()) -> list[str]:
     """Fetch the missing parts of the cache. Return a message for each part or Debian release that failed."""
     problems = []
-    names = lacking(root, only=only)
+    missing = {name: known_parts()[name] for name in lacking(root, only=only)}
     apts = {}
-    for debian in {debian_of(name) for name in names}:
+    for debian in sorted({debian for debian, _ in missing.values()}):
         apts[debian] = Apt(root / ("apt" if debian == codename() else f"apt-{debian}"), debian=debian)
         try:
             apts[debian].prepare()
         except FetchError as error:
             problems.append(f"{debian}: {error}")
-            names = [name for name in names if debian_of(name) != debian]
+            missing = {name: part for name, part in missing.items() if part[0] != debian}
     with ThreadPoolExecutor() as pool:
-        jobs = {name: pool.submit(fetch, apts[debian_of(name)], name, root / name) for name in names}
+        jobs = {name: pool.submit(fetch, apts[debian], root / name) for name, (debian, fetch) in missing.items()}
         for name, job in jobs.items():
             try:
                 job.result()

@@ -32,7 +32,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import logging
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Annotated
@@ -41,42 +40,30 @@ from fastapi import FastAPI, Header, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
+from serving.access import endpoints as access
 from serving.access.check import AccessCheck
-from serving.access.endpoints import router as access_router
 from serving.access.known import KnownTokens
-from serving.access.request_ids import RequestIds
-from serving.agents.endpoints import router as agents_router
-from serving.agents.intake import ReportIntake
-from serving.agents.retention import AgentRetention
-from serving.channels import repository as channels
-from serving.channels.endpoints import router as channels_router
-from serving.channels.offers import Offers
-from serving.channels.signing import SIGNED_ROWS, OfferSigner
-from serving.channels.watch import ChannelKey, ChannelWatch
+from serving.agents import endpoints as agents
+from serving.channels import endpoints as channels
 from serving.context import Clock, Context, InContext
 from serving.database import Database, registry_name
-from serving.docs_page import docs_html
-from serving.ensembles.endpoints import router as ensembles_router
-from serving.etags import matches_weakly, quoted
-from serving.front import FrontedApplication
-from serving.guard import LOOPBACK_NAMES, Guard
-from serving.heads import Heads
-from serving.health import Health
-from serving.problems import add_problem_handlers, problems
-from serving.roots import repository as root_rows
-from serving.roots import service as roots
-from serving.roots.endpoints import router as roots_router
+from serving.ensembles import endpoints as ensembles
+from serving.http.docs_page import docs_html
+from serving.http.etags import matches_weakly, quoted
+from serving.http.front import FrontedApplication
+from serving.http.health import Health
+from serving.http.layers import LOOPBACK_NAMES, Guard, Heads, RequestIds
+from serving.http.problems import add_problem_handlers, problems
+from serving.http.shortcut import Shortcut
+from serving.http.work import WorkPool
+from serving.roots import endpoints as roots
 from serving.settings import ServingSettings
-from serving.shortcut import Shortcut
 from serving.signatures import PrivateKey
-from serving.work import WorkPool
 
 __all__ = ["create_app", "utc_now"]
 
 # More requests than these wait in front of a thread pool only if the database has stopped.
 _MAX_QUEUED = 1000
-
-_log = logging.getLogger(__name__)
 
 _DESCRIPTION = (
     "Ensembles are immutable and known by the digest of their content. Channels point to one; each move is a "
@@ -117,16 +104,22 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
         # Generated clients name their functions by this.
         generate_unique_id_function=lambda route: route.name,
     )
+    # The key is read first, so that a start with a wrong one changes nothing in the database.
+    key = None if settings.signing_key_file is None else PrivateKey.load(settings.signing_key_file)
     context = app.state.context = _context(database, settings, clock=clock)
+    context.add(Health(context))
+    tokens = context.add(KnownTokens(context))
+    channels.add_parts(context, key=key)
+    agents.add_parts(context)
     add_problem_handlers(app)
     # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
     app.add_middleware(Guard, host_names=_host_names(settings))
-    app.add_middleware(AccessCheck, tokens=None if settings.open else context.tokens)
+    app.add_middleware(AccessCheck, tokens=None if settings.open else tokens)
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
-    for router in (ensembles_router, channels_router, roots_router, agents_router, access_router):
-        app.include_router(router, responses=problems(401, 403, 422, 429, 503))
+    for resource in (ensembles, channels, roots, agents, access):
+        app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     _add_own_pages(app)
     return app
 
@@ -137,42 +130,14 @@ def _context(database: Database, settings: ServingSettings, *, clock: Clock) -> 
     # One connection is left for the watch.
     n_readers = settings.database_connections - n_writers - 1
     patience_s = max(1.0, settings.busy_timeout_ms / 1000)
-    reads = WorkPool("reads", threads=n_readers, max_queued=_MAX_QUEUED, max_queue_s=patience_s)
-    writes = WorkPool("writes", threads=n_writers, max_queued=_MAX_QUEUED, max_queue_s=patience_s)
-    # The key is read first, so that a start with a wrong one changes nothing in the database.
-    key = None if settings.signing_key_file is None else PrivateKey.load(settings.signing_key_file)
-    registry = registry_name(database, wanted=settings.registry, now=clock())
-    signer = OfferSigner(key, registry=registry, validity_s=settings.signature_validity_s, clock=clock)
-    _require_signing_key(database, signer)
-    watch = ChannelWatch(lambda: _heads(database), recheck_ms=settings.recheck_ms, spread_ms=settings.wake_spread_ms)
     return Context(
         database=database,
-        registry=registry,
+        registry=registry_name(database, wanted=settings.registry, now=clock()),
         settings=settings,
         clock=clock,
-        reads=reads,
-        writes=writes,
-        watch=watch,
-        offers=Offers(database, registry=registry, reads=reads, watch=watch, signer=signer),
-        reports=ReportIntake(database, writes=writes, max_queued=settings.max_queued_reports),
-        retention=AgentRetention(database, reads=reads, writes=writes, clock=clock, days=settings.agent_retention_days),
-        health=Health(database, reads=reads, writes=writes, write_stall_s=settings.write_stall_s),
-        tokens=KnownTokens(database, reads=reads, writes=writes, clock=clock, refresh_s=settings.token_cache_s),
+        reads=WorkPool("reads", threads=n_readers, max_queued=_MAX_QUEUED, max_queue_s=patience_s),
+        writes=WorkPool("writes", threads=n_writers, max_queued=_MAX_QUEUED, max_queue_s=patience_s),
     )
-
-
-def _require_signing_key(database: Database, signer: OfferSigner) -> None:
-    """Raise SettingsError if the newest root document does not name the signing key."""
-    with database.read() as session:
-        trusted = roots.trusted(session)
-    if trusted is None:
-        return
-    if signer.key_id is None:
-        _log.warning(
-            "the registry has a root document but no signing_key_file: agents with a root document refuse its offers"
-        )
-        return
-    roots.require_named(trusted.root, signer.key_id)
 
 
 def _host_names(settings: ServingSettings) -> frozenset[str] | None:
@@ -190,7 +155,7 @@ def _add_own_pages(app: FastAPI) -> None:
     @app.get("/healthz", tags=["health"], responses=problems(503))
     async def healthz(context: InContext) -> HealthRead:
         """Check that the database answers a query, and that writes succeed."""
-        await context.health.check()
+        await context.part(Health).check()
         return HealthRead(status="ok", registry=context.registry)
 
     @app.get("/", include_in_schema=False)
@@ -224,11 +189,6 @@ def _page_of(content: bytes, media_type: str, if_none_match: str | None) -> Resp
     if matches_weakly(if_none_match, etag):
         return Response(status_code=304, headers=headers)
     return Response(content, media_type=media_type, headers=headers)
-
-
-def _heads(database: Database) -> dict[ChannelKey, int]:
-    with database.read() as session:
-        return {**channels.heads(session), SIGNED_ROWS: root_rows.n_signed_rows(session)}
 
 
 def _version() -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Python client of the registry's API. The commands of serving/cli.py use it.
+"""Python client of the registry's API. The commands of serving/commands/channels.py use it.
 
-Agents have their own client (serving/agent/registry.py), which needs only the standard library.
+Agents have their own client (serving/agent/client.py), which needs only the standard library.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kmod.ensemble import Ensemble
 from kmod.terminal import visible
-from serving._deadline import limit_connecting
-from serving.agent.address import without_user_info
-from serving.agent.tls import ClientTls, TlsFiles
+from serving.agent.connection import ClientTls, TlsFiles
+from serving.agent.settings import without_user_info
 from serving.errors import RegistryClientError
+from serving.http.deadline import limit_connecting
 from serving.names import AgentId, CcaName, ChannelName, DigestText, Note, in_words
 from serving.settings import DEFAULT_PORT
 from serving.signatures import Envelope, SignatureError
@@ -53,7 +53,7 @@ _AGENT_ID: TypeAdapter[str] = TypeAdapter(AgentId)
 
 
 class _Answer(BaseModel):
-    """The fields of an answer that this client requires. A newer registry may send more."""
+    """The fields of an answer that this client requires. The registry sends more."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -97,8 +97,7 @@ class _Deployment(_Answer):
     serial: int
     digest: str
     restores_serial: int | None
-    # A registry older than the mark `urgent` does not send it, and has no urgent deployments.
-    urgent: bool = False
+    urgent: bool
 
 
 class _Bearer(httpx.Auth):

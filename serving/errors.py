@@ -53,216 +53,130 @@ class ServingError(CcatuneError):
     title: ClassVar[str] = "Internal error"
     headers: Mapping[str, str] = MappingProxyType({})
 
+    def __init_subclass__(cls, *, status: int = 500, slug: str = "internal", title: str = "Internal error") -> None:
+        """Keep what the answer to a request has: its status, the end of the problem's type, and the title."""
+        super().__init_subclass__()
+        cls.status, cls.slug, cls.title = status, slug, title
+
 
 class SettingsError(ServingError):
     """A setting is unknown or invalid, or would let other machines reach the registry."""
 
 
-class DatabaseError(ServingError):
+class DatabaseError(ServingError, status=503, slug="database-unavailable", title="Database unavailable"):
     """The database cannot be opened, does not answer, or has a schema that is not that of this version."""
 
-    status = 503
-    slug = "database-unavailable"
-    title = "Database unavailable"
 
-
-class BusyError(ServingError):
+class BusyError(ServingError, status=503, slug="busy", title="Busy"):
     """The registry has as much work as it can queue. The same request succeeds later."""
 
-    status = 503
-    slug = "busy"
-    title = "Busy"
 
-
-class WritesStalledError(ServingError):
+class WritesStalledError(ServingError, status=503, slug="writes-stalled", title="Writes stalled"):
     """No write has succeeded for some time, although the registry tried."""
 
-    status = 503
-    slug = "writes-stalled"
-    title = "Writes stalled"
 
-
-class ContentTooLargeError(ServingError):
+class ContentTooLargeError(ServingError, status=413, slug="content-too-large", title="Content too large"):
     """The body of a request is larger than the operation permits."""
 
-    status = 413
-    slug = "content-too-large"
-    title = "Content too large"
     # The rest of the body is not worth its transfer.
     headers = MappingProxyType({"Connection": "close"})
 
 
-class EnsembleInvalidError(ServingError):
+class EnsembleInvalidError(ServingError, status=422, slug="ensemble-invalid", title="Not a valid ensemble"):
     """A document is not a valid ensemble: its structure, a value or its digest is wrong."""
 
-    status = 422
-    slug = "ensemble-invalid"
-    title = "Not a valid ensemble"
 
-
-class EnsembleNotFoundError(ServingError):
+class EnsembleNotFoundError(ServingError, status=404, slug="ensemble-not-found", title="No such ensemble"):
     """The registry holds no ensemble with that digest."""
 
-    status = 404
-    slug = "ensemble-not-found"
-    title = "No such ensemble"
 
-
-class ChannelNotFoundError(ServingError):
+class ChannelNotFoundError(ServingError, status=404, slug="channel-not-found", title="No such channel"):
     """The channel has no deployment."""
 
-    status = 404
-    slug = "channel-not-found"
-    title = "No such channel"
 
-
-class AgentNotFoundError(ServingError):
+class AgentNotFoundError(ServingError, status=404, slug="agent-not-found", title="No such agent"):
     """No agent has reported under that id, or its reports were deleted."""
 
-    status = 404
-    slug = "agent-not-found"
-    title = "No such agent"
 
-
-class WrongAlgorithmError(ServingError):
+class WrongAlgorithmError(ServingError, status=409, slug="wrong-algorithm", title="Ensemble of another algorithm"):
     """The ensemble belongs to another algorithm than the channel."""
 
-    status = 409
-    slug = "wrong-algorithm"
-    title = "Ensemble of another algorithm"
 
-
-class NothingToRollBackError(ServingError):
+class NothingToRollBackError(ServingError, status=409, slug="nothing-to-roll-back", title="Nothing to roll back to"):
     """The channel has no earlier deployment with a different ensemble."""
 
-    status = 409
-    slug = "nothing-to-roll-back"
-    title = "Nothing to roll back to"
 
-
-class IdempotencyKeyReusedError(ServingError):
+class IdempotencyKeyReusedError(
+    ServingError, status=422, slug="idempotency-key-reused", title="Idempotency key of another request"
+):
     """A request has the idempotency key of an earlier request with another content."""
 
-    status = 422
-    slug = "idempotency-key-reused"
-    title = "Idempotency key of another request"
 
-
-class SerialMismatchError(ServingError):
+class SerialMismatchError(ServingError, status=412, slug="serial-mismatch", title="The channel was moved meanwhile"):
     """The channel's current deployment violates the If-Match or If-None-Match header of a move."""
 
-    status = 412
-    slug = "serial-mismatch"
-    title = "The channel was moved meanwhile"
 
-
-class SignatureInvalidError(ServingError):
+class SignatureInvalidError(ServingError, status=422, slug="signature-invalid", title="Invalid signature"):
     """A signed document is malformed or is about something else, or too few of its signatures hold."""
 
-    status = 422
-    slug = "signature-invalid"
-    title = "Invalid signature"
 
-
-class RootNotFoundError(ServingError):
+class RootNotFoundError(ServingError, status=404, slug="root-not-found", title="No such root document"):
     """The registry has no root document, or none of that version."""
 
-    status = 404
-    slug = "root-not-found"
-    title = "No such root document"
 
-
-class RootConflictError(ServingError):
+class RootConflictError(ServingError, status=409, slug="root-conflict", title="Not the next root document"):
     """A root document is not the version that follows the newest one."""
 
-    status = 409
-    slug = "root-conflict"
-    title = "Not the next root document"
 
-
-class RootMissingError(ServingError):
+class RootMissingError(ServingError, status=409, slug="root-missing", title="No root document"):
     """A signature cannot be verified, because the registry has no root document yet."""
 
-    status = 409
-    slug = "root-missing"
-    title = "No root document"
 
-
-class RootExpiredError(ServingError):
+class RootExpiredError(ServingError, status=409, slug="root-expired", title="The root document has expired"):
     """The newest root document has expired, so agents apply no new deployment."""
 
-    status = 409
-    slug = "root-expired"
-    title = "The root document has expired"
 
-
-class SigningKeyNotNamedError(ServingError):
+class SigningKeyNotNamedError(
+    ServingError,
+    status=409,
+    slug="signing-key-not-named",
+    title="The registry's signing key is not in the root document",
+):
     """A root document does not name the key with which this registry signs."""
 
-    status = 409
-    slug = "signing-key-not-named"
-    title = "The registry's signing key is not in the root document"
 
-
-class EnsembleUnsignedError(ServingError):
+class EnsembleUnsignedError(ServingError, status=409, slug="ensemble-unsigned", title="The ensemble is not signed"):
     """Too few publishers whom the newest root document names have signed the ensemble."""
 
-    status = 409
-    slug = "ensemble-unsigned"
-    title = "The ensemble is not signed"
 
-
-class NotAuthenticatedError(ServingError):
+class NotAuthenticatedError(ServingError, status=401, slug="not-authenticated", title="Not authenticated"):
     """A request has no token, or one that is not accepted. The message does not say why it is not."""
 
-    status = 401
-    slug = "not-authenticated"
-    title = "Not authenticated"
     headers = MappingProxyType({"WWW-Authenticate": "Bearer"})
 
 
-class NotPermittedError(ServingError):
+class NotPermittedError(ServingError, status=403, slug="not-permitted", title="Not permitted"):
     """The caller's token lacks a scope, or is limited to other algorithms, channels or agents."""
 
-    status = 403
-    slug = "not-permitted"
-    title = "Not permitted"
 
-
-class TooManyAttemptsError(ServingError):
+class TooManyAttemptsError(ServingError, status=429, slug="too-many-attempts", title="Too many attempts"):
     """Too many tokens from one address were refused. Known tokens are still accepted from there."""
-
-    status = 429
-    slug = "too-many-attempts"
-    title = "Too many attempts"
 
     def __init__(self, message: str, *, retry_after_s: int) -> None:
         super().__init__(message)
         self.headers = {"Retry-After": str(retry_after_s)}
 
 
-class TokenNotFoundError(ServingError):
+class TokenNotFoundError(ServingError, status=404, slug="token-not-found", title="No such token"):
     """There is no token with that id."""
 
-    status = 404
-    slug = "token-not-found"
-    title = "No such token"
 
-
-class PrincipalNotFoundError(ServingError):
+class PrincipalNotFoundError(ServingError, status=404, slug="principal-not-found", title="No such principal"):
     """There is no principal with that name."""
 
-    status = 404
-    slug = "principal-not-found"
-    title = "No such principal"
 
-
-class PrincipalConflictError(ServingError):
+class PrincipalConflictError(ServingError, status=409, slug="principal-conflict", title="Not for this principal"):
     """The principal is of another kind, or is disabled, and so cannot have this token."""
-
-    status = 409
-    slug = "principal-conflict"
-    title = "Not for this principal"
 
 
 class RegistryClientError(ServingError):

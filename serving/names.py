@@ -5,14 +5,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
 from kmod.abi import ALGORITHMS
-from serving.example import EXAMPLE_DIGEST
+from kmod.ensemble import Axis, DelayClass, Ensemble
 
-__all__ = ["AgentId", "CcaName", "ChannelName", "DigestText", "HostName", "Note", "PlainText", "in_words", "is_name"]
+__all__ = [
+    "EXAMPLE_DIGEST",
+    "EXAMPLE_DOCUMENT",
+    "AgentId",
+    "CcaName",
+    "ChannelName",
+    "DigestText",
+    "HostName",
+    "Note",
+    "PlainText",
+    "in_words",
+    "is_name",
+]
+
+# The smallest ensemble that the registry accepts, for the examples of the API's documentation.
+_ENSEMBLE = Ensemble(
+    cca="gr",
+    epoch_ms=30_000,
+    estimate_ms=250,
+    epsilon_pct=25,
+    classes=(DelayClass(95, 100_000),),
+    axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 1),),
+    columns=("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us"),
+    rows=((60_000, 3_000, 12_000),),
+    provenance={},
+)
+
+EXAMPLE_DOCUMENT: Final[dict[str, Any]] = _ENSEMBLE.to_json()
+EXAMPLE_DIGEST: Final = _ENSEMBLE.digest
 
 # The grammar of registry and channel names in a table's text (kmod/core/ensemble.h).
 _NAME_PATTERN = r"^[A-Za-z0-9._-]{1,63}$"

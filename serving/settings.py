@@ -30,7 +30,7 @@ class ServingSettings(BaseModel):
 
     database_url: SecretStr = Field(
         default=SecretStr("sqlite:///ccatune.db"),
-        description="SQLAlchemy URL: sqlite:///FILE, postgresql://USER@HOST/NAME, or of another database.",
+        description="SQLAlchemy URL: sqlite:///FILE or postgresql://USER@HOST/NAME.",
     )
     registry: str | None = Field(
         default=None,

@@ -6,9 +6,9 @@ workloads/    what a study trains on: epochs of recorded links, files through ra
 objectives/   what is required, and what is minimised
 searches/     how points are proposed
 evaluation/   how points are run and scored, and where searches run
-judging/      how an ensemble is judged on unseen data
+validation/   how an ensemble does on unseen data
+verification/ how real kernels choose among the best points
 reports/      the tables of `ccatune report`
-papers/       reproductions of published results
 """
 
 from training.errors import TrainingError

@@ -6,19 +6,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from emulation.options import FiniteRange
 from kmod.abi import ALGORITHMS
 from kmod.terminal import COLUMNS, echo, echo_wrapped
-from training.judging.command import evaluate
 from training.options import as_json_option, skip_bad_option, threads_option, traces_option
 from training.reports.cli import report
-
-if TYPE_CHECKING:
-    from training.evaluation.executors import ExecutorName
+from training.validation.command import evaluate
 
 __all__ = ["evaluate", "report", "train"]
 
@@ -52,17 +49,10 @@ def train(
     cca: str,
     study_path: Path | None,
     base: str | None,
-    paths: tuple[Path, ...],
     out: Path | None,
-    resume: bool | None,
-    seed: int | None,
-    threads: int | None,
-    executor: ExecutorName | None,
-    address: str | None,
-    skip_bad: bool,
-    keep_trials: Path | None,
     most_minutes: float | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Search an ensemble for CCA, state by state, as a study describes it.
 
@@ -77,21 +67,8 @@ def train(
 
     if base is not None and f"{cca}_{base}" not in TUNED:
         raise click.UsageError(f"--base: expected an algorithm that is built on others, got {cca}")
-    figures = run_train(
-        study_path or STUDIES / f"{cca}.yaml",
-        family=cca,
-        base=base,
-        paths=paths,
-        out=out or Path(f"{cca}.json"),
-        resume=resume,
-        seed=seed,
-        threads=threads,
-        executor=executor,
-        address=address,
-        skip_bad=skip_bad,
-        keep_trials=keep_trials,
-        quiet=as_json,
-    )
+    figures = run_train(study_path or STUDIES / f"{cca}.yaml", family=cca, base=base, out=out or Path(f"{cca}.json"),
+                        quiet=as_json, **options)  # fmt: skip
     show(figures, as_json=as_json)
     if most_minutes is not None and figures["total_s"] > most_minutes * 60:
         echo(f"--within: expected at most {most_minutes:g} minutes, took {figures['total_s'] / 60:.1f}", err=True)

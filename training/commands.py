@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from emulation.options import check_output
-from emulation.simulator import default_threads
+from emulation.run.simulator import default_threads
 from emulation.traces import Part, Reading, Recording, read_split, require_part
 from kmod.coverage import training_warnings
 from kmod.ensemble import Ensemble, EnsembleError

@@ -9,4 +9,4 @@ __all__ = ["TrainingError"]
 
 
 class TrainingError(CcatuneError):
-    """A study, a search or a judgement that cannot be carried out."""
+    """A study, a search or a validation that cannot be carried out."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "LEAST_SEEDS",
+    "drawn_percentiles",
     "drawn_rows",
     "drawn_weights",
     "interval_95",
@@ -54,6 +55,19 @@ def wilson_95(hits: int, of: int) -> tuple[float, float]:
 def drawn_weights(items: int, *, seed: int) -> NDArray[np.float64]:
     """How often each draw takes each item, float [draws, items]; each row sums to `items`."""
     return np.random.default_rng(seed).multinomial(items, np.full(items, 1 / items), size=DRAWS).astype(np.float64)
+
+
+def drawn_percentiles(
+    weights: NDArray[np.float64], counts: NDArray[np.number], edges: NDArray[np.float64], *, share: float
+) -> NDArray[np.float64]:
+    """The upper edge of the bin that holds the quantile `share` of pooled samples, in each draw.
+
+    weights: [draws, items]; counts: samples of each item by bin, [items, bins]; edges: upper ones, [bins].
+    """
+    reached = np.cumsum(weights @ counts, axis=1)
+    bins = (reached < share * reached[:, -1:] - 1e-9).sum(axis=1)
+    found: NDArray[np.float64] = edges[np.minimum(bins, len(edges) - 1)]
+    return found
 
 
 def drawn_rows(items: int, *, seed: int) -> NDArray[np.int64]:

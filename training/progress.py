@@ -12,7 +12,7 @@ import datetime
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from training.searches.search import Found
 
-__all__ = ["Progress", "Silent", "Terminal"]
+__all__ = ["Progress", "Terminal"]
 
 
-class Progress(Protocol):
-    """Is notified of how far a study is, from several threads."""
+class Progress:
+    """Is notified of how far a study is, from several threads, and shows nothing of it."""
 
     def expect(self, amount: float, *, after_s: float = 0.0) -> None:
         """The phases that follow have so much work together, and others after them take at least `after_s`."""
@@ -43,22 +43,6 @@ class Progress(Protocol):
 
     def finished(self, name: str, found: Sequence[Found]) -> None:
         """A task is finished, with its best points by class."""
-
-
-class Silent:
-    """Shows nothing."""
-
-    def expect(self, amount: float, *, after_s: float = 0.0) -> None:
-        """Nothing."""
-
-    def phase(self, text: str, *, total: float) -> None:
-        """Nothing."""
-
-    def advance(self, amount: float) -> None:
-        """Nothing."""
-
-    def finished(self, name: str, found: Sequence[Found]) -> None:
-        """Nothing."""
 
 
 class Rate:
@@ -105,7 +89,7 @@ class LeftColumn(ProgressColumn):
         return Text(f"{'-:--:--' if left_s is None else datetime.timedelta(seconds=round(left_s))} left")
 
 
-class Terminal:
+class Terminal(Progress):
     """Bars on stderr, so that figures alone stand on stdout; nothing when quiet. They fit 80 columns.
 
     Keeps how long each phase took, for what is printed at the end. clock: in s.
@@ -178,6 +162,3 @@ class Terminal:
         """The remaining time of all expected phases, or else of this one; None while nothing is done."""
         rate = self._phase if self._expected is None or self._expected.is_over else self._expected
         return rate.left_s(self._clock())
-
-    def finished(self, name: str, found: Sequence[Found]) -> None:
-        """Nothing: what was found is printed at the end."""

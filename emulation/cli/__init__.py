@@ -14,7 +14,6 @@ __all__ = ["bench", "simulate"]
 _LATER = {
     "traces": "emulation.traces.cli",
     "emulate": "emulation.cli.emulate_command",
-    "fidelity": "emulation.cli.fidelity_command",
     "pantheon": "emulation.pantheon.commands",
 }
 

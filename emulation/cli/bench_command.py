@@ -9,8 +9,8 @@
     flows     processor time per packet with 10, 100 and 1,000 GR flows in one simulation. The link has 2 Mbit/s and
               100 packets of buffer per flow, and the flows start within a second
     core      ns per ACK of each algorithm's core alone, and of the log that BBRv3 needs besides it in the kernel
-    bpf       ns per ACK and throughput of the algorithms in BPF on this machine's kernel (emulation/bpf_bench.py). It
-              requires root and changes the list of congestion controls meanwhile, so it runs only if it is named
+    bpf       ns per ACK and throughput of the algorithms in BPF on this machine's kernel (bpf_bench.py). It requires
+              root and changes the list of congestion controls meanwhile, so it runs only if it is named
 
 Speed, base and scaling are also measured by processor time, which approximates the result of an idle machine on a busy
 one. The figures are medians of `repeats` runs. The targets are for wall time:
@@ -44,12 +44,13 @@ import click
 import numpy as np
 from rich.progress import track
 
-from emulation import _engine, bpf_bench
+from emulation import _engine
+from emulation.cli import bpf_bench
 from emulation.options import FiniteRange
 from emulation.printing import as_written
-from emulation.qos import QoS
-from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
-from emulation.simulator import default_threads, simulate, simulate_many
+from emulation.run.qos import QoS
+from emulation.run.simulator import default_threads, simulate, simulate_many
+from emulation.scenario.model import Cca, FlowSpec, LinkSpec, Scenario
 from emulation.traces import Trace
 from kmod.tables import Column, print_table
 from kmod.terminal import echo
@@ -153,14 +154,7 @@ def measure_scaling(duration_s: float) -> Figures:
 
 def measure_core() -> Figures:
     """Return the ns per ACK of each algorithm's core alone."""
-    return {
-        "gr_ns_per_ack": _engine.gr_ns_per_ack(ACKS),
-        "reno_ns_per_ack": _engine.reno_ns_per_ack(ACKS),
-        "cubic_ns_per_ack": _engine.cubic_ns_per_ack(ACKS),
-        "bbr_ns_per_ack": _engine.bbr_ns_per_ack(ACKS),
-        "bbr3_ns_per_ack": _engine.bbr3_ns_per_ack(ACKS),
-        "sent_log_ns_per_ack": _engine.sent_log_ns_per_ack(ACKS),
-    }
+    return {f"{name}_ns_per_ack": ns for name, ns in _engine.core_ns_per_ack(ACKS).items()}
 
 
 def describe_machine() -> dict[str, str]:
@@ -202,11 +196,11 @@ def measure(parts: Sequence[str], *, repeats: int, duration_s: float, quiet: boo
 
     The parts alternate, so that a short load on the machine does not affect only one of them.
     """
-    asked = [PARTS[name] for name in parts if name != "scaling" or default_threads() > 1]
+    measured = [PARTS[name] for name in parts if name != "scaling" or default_threads() > 1]
     runs: defaultdict[str, list[float]] = defaultdict(list)
     console = as_written(stderr=True)
     for _ in track(range(repeats), "measuring", console=console, transient=True, disable=quiet):
-        for part in asked:
+        for part in measured:
             for name, value in part(duration_s).items():
                 runs[name].append(value)
     return dict(runs)
@@ -279,7 +273,7 @@ def figures_of_bpf() -> dict[str, Figure]:
 
 
 @click.command()
-@click.option("--repeats", type=click.IntRange(1, 99), default=5, show_default=True, help="Runs behind each median.")
+@click.option("--repeats", type=click.IntRange(1, 99), default=5, show_default=True, help="Runs per median.")
 @click.option(
     "--duration", "duration_s", type=FiniteRange(1, 86400), default=3600.0, show_default=True,
     help="Simulated seconds of a run.",

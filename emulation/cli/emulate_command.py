@@ -15,12 +15,12 @@ from pydantic import ValidationError
 from rich.progress import Progress
 
 from emulation.cli.simulate_command import print_figures, series_every_s
-from emulation.files import first_fault, load_scenario
+from emulation.mahimahi.processors import kept_awake
 from emulation.options import FiniteRange, check_output
 from emulation.printing import as_written
-from emulation.processors import kept_awake
-from emulation.qos import QoS
-from emulation.scenario import Scenario
+from emulation.run.qos import QoS
+from emulation.scenario.files import first_fault, load_scenario
+from emulation.scenario.model import Scenario
 from emulation.vm.kernels import FULL_LINE, LINES
 from kmod.tables import Column, print_table
 from kmod.terminal import echo
@@ -76,7 +76,7 @@ def emulate(
     if out is not None:
         check_output(out)
     if plot is not None:
-        from emulation._plot import check_path
+        from emulation.run.plot import check_path
 
         check_path(plot)
     scenarios = [_laid_over(load_scenario(file), duration_s=duration_s, warmup_s=warmup_s) for file in files]
@@ -95,7 +95,7 @@ def emulate(
         else:
             _print(scenarios, results)
     if plot is not None:
-        from emulation._plot import draw_run
+        from emulation.run.plot import draw_run
 
         draw_run(scenarios[0], results[0][0], path=plot)
         if not as_json:

@@ -12,13 +12,13 @@ from typing import Any
 import click
 
 from emulation.errors import EmulationError
-from emulation.files import build_scenario, read_document
 from emulation.options import FiniteRange
-from emulation.qos import FlowQoS, QoS
-from emulation.scenario import FlowSpec, Scenario, Transfer
-from emulation.simulator import simulate as run_scenario
+from emulation.run.qos import FlowQoS, QoS
+from emulation.run.simulator import simulate as run_scenario
+from emulation.scenario.files import build_scenario, read_document
+from emulation.scenario.model import FlowSpec, Scenario, Transfer
+from emulation.scenario.video import VideoFlowQoS, VideoQoS
 from emulation.traces._sources import ARCHIVE_SUFFIX, TRACE_SUFFIXES
-from emulation.video import VideoFlowQoS, VideoQoS
 from kmod.tables import Column, print_table
 from kmod.terminal import echo
 
@@ -87,7 +87,7 @@ def simulate(*, file: Path | None, plot: Path | None, as_json: bool, **options: 
     """
     if plot is not None:
         # Importing matplotlib takes longer than most runs, so it is imported only for pictures.
-        from emulation._plot import check_path
+        from emulation.run.plot import check_path
 
         check_path(plot)
     document = {} if file is None else read_document(file)
@@ -104,7 +104,7 @@ def simulate(*, file: Path | None, plot: Path | None, as_json: bool, **options: 
 
 
 def _run_and_draw(scenario: Scenario, plot: Path) -> QoS:
-    from emulation._plot import draw_run
+    from emulation.run.plot import draw_run
 
     qos = run_scenario(scenario, series_every_s=series_every_s(scenario))
     draw_run(scenario, qos, path=plot)
@@ -201,7 +201,7 @@ def print_figures(scenario: Scenario, qos: QoS) -> None:
             *(f"{value:.0f}" for value in flow.rtt.summary_ms().values()),
             f"{flow.retransmission_rate:.3%}",
             str(flow.timeouts),
-            str(len(flow.turns)),
+            str(len(flow.epoch_ends)),
         )
         for number, (spec, flow) in enumerate(zip(scenario.flows, qos.flows, strict=True), start=1)
     ]

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.errors import EmulationError
-from emulation.mahimahi.namespace.linklog import LinkLog, LogError, read_log
-from emulation.path import AckPath
-from emulation.scenario import Scenario
+from emulation.mahimahi.logs import parse_link_log
+from emulation.scenario.model import Scenario
+from emulation.scenario.path import AckPath
 
 __all__ = ["WIRE_BYTES", "LinkArrays", "RunArrays", "Samples", "Times", "Values", "find_drops"]
 
@@ -22,20 +22,23 @@ Values = NDArray[np.float64]
 Times = NDArray[np.int64]
 
 WIRE_BYTES = 1500
+TUN_BYTES = 4
+# The headers of the tun device, IPv4 and TCP with all options. A packet up to this size is taken to carry no data.
+_CONTROL_BYTES = TUN_BYTES + 20 + 60
 
 
-def find_drops(log: LinkLog, *, most_queued_pkts: int | None) -> tuple[Times, Times]:
-    """Return (times in ms, numbers of dropped packets), int64 [n] each.
+def find_drops(
+    arrivals_ms: Values, departures_ms: Values, delays_ms: Values, *, most_queued_pkts: int | None
+) -> tuple[Values, Times]:
+    """Return (times in ms, numbers of dropped packets), [n] each, for a log that states no drops.
 
-    Debian's mm-link logs no drops, so they are derived. The arrival time of a packet is its departure less its delay.
-    The packets that arrived in a ms and never left were dropped. Of the packets that arrived last, up to
-    most_queued_pkts (None: all) are still in the queue and were not dropped.
+    The arrival time of a packet is its departure less its delay. The packets that arrived in a ms and never left were
+    dropped. Of the packets that arrived last, up to most_queued_pkts (None: all) are still in the queue and were not
+    dropped.
     """
-    if log.drops_ms:
-        return np.asarray(log.drops_ms, dtype=np.int64), np.asarray(log.dropped_pkts, dtype=np.int64)
-    came_ms, came = np.unique(np.asarray(log.arrivals_ms, dtype=np.int64), return_counts=True)
-    left_ms = np.asarray(log.departures_ms, dtype=np.int64) - np.asarray(log.delays_ms, dtype=np.int64)
-    stayed = came - np.diff(np.searchsorted(np.sort(left_ms), np.append(came_ms, np.iinfo(np.int64).max)))
+    came_ms, came = np.unique(arrivals_ms, return_counts=True)
+    left_ms = departures_ms - delays_ms
+    stayed = came - np.diff(np.searchsorted(np.sort(left_ms), np.append(came_ms, np.inf)))
     tail = int(np.searchsorted(came_ms, left_ms.max())) if len(left_ms) else 0
     # The tail begins in the ms of the latest arrival that has left.
     # The packets that stayed since then fill the queue before any is dropped.
@@ -50,35 +53,58 @@ def find_drops(log: LinkLog, *, most_queued_pkts: int | None) -> tuple[Times, Ti
 
 
 class LinkArrays:
-    """The log as arrays, in ms of the scenario's time. Events before and after the scenario are left out."""
+    """The log as arrays, in ms of the scenario's time. Events before and after the scenario are left out.
 
-    def __init__(self, log: LinkLog, *, lead_ms: int, end_ms: int, most_queued_pkts: int | None = None) -> None:
-        def within(times_ms: list[int] | Times, *others: list[int] | Times) -> list[Times]:
-            times = np.asarray(times_ms, dtype=np.int64) - lead_ms
+    text: the log. of_acks: it has only packets without data (handshakes, ACKs); otherwise these are left out.
+
+    Raises:
+        EmulationError: the text is not a log of mm-link. `name` names it in the message.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        name: str,
+        lead_ms: int,
+        end_ms: int,
+        of_acks: bool = False,
+        most_queued_pkts: int | None = None,
+    ) -> None:
+        log = parse_link_log(text.encode(), name=name)
+        if log.base_ms is None:
+            raise EmulationError(f"{name}: expected the log of mm-link with its base timestamp, got none")
+        zero_ms = log.base_ms + lead_ms
+
+        def within(times_ms: Values, *others: Values | Times) -> list[Times]:
+            times = np.asarray(times_ms - zero_ms, dtype=np.int64)
             chosen = (times > 0) & (times <= end_ms)
             return [times[chosen], *(np.asarray(other, dtype=np.int64)[chosen] for other in others)]
 
-        (self.opportunities_ms,) = within(log.opportunities_ms)
-        (self.arrivals_ms,) = within(log.arrivals_ms)
-        self.departures_ms, self.departed_bytes, self.delays_ms = within(
-            log.departures_ms, log.departed_bytes, log.delays_ms
-        )
-        self.drops_ms, self.dropped_pkts = within(*find_drops(log, most_queued_pkts=most_queued_pkts))
+        came = (log.entered.bytes <= _CONTROL_BYTES) == of_acks
+        left = (log.left.bytes <= _CONTROL_BYTES) == of_acks
+        arrivals_ms, departures_ms = log.entered.times_ms[came], log.left.times_ms[left]
+        sizes, delays_ms = log.left.bytes[left] - TUN_BYTES, log.left.delay_ms[left]
+        drops_ms, dropped = log.dropped.times_ms, log.dropped.pkts
+        if not len(log.dropped):  # Debian's mm-link logs none
+            drops_ms, dropped = find_drops(arrivals_ms, departures_ms, delays_ms, most_queued_pkts=most_queued_pkts)
+        (self.opportunities_ms,) = within(log.capacity.times_ms)
+        (self.arrivals_ms,) = within(arrivals_ms)
+        self.departures_ms, self.departed_bytes, self.delays_ms = within(departures_ms, sizes, delays_ms)
+        self.drops_ms, self.dropped_pkts = within(drops_ms, dropped)
 
 
 def link_arrays(scenario: Scenario, result: dict[str, Any], *, of_acks: bool = False) -> LinkArrays:
     """Read the run's log of the data or of the ACKs. Raises EmulationError if it is not a log of mm-link."""
-    try:
-        log = read_log(result["ack_log" if of_acks else "log"], of_acks=of_acks)
-    except LogError as error:
-        raise EmulationError(f"{scenario.name}: mm-link's log: {error}") from error
     link = scenario.link
     limits = [] if link.buffer_pkts is None else [link.buffer_pkts]
     limits += [] if link.buffer_bytes is None else [link.buffer_bytes // WIRE_BYTES]
     return LinkArrays(
-        log,
+        result["ack_log" if of_acks else "log"],
+        name=f"{scenario.name}: mm-link's log",
         lead_ms=result["lead_ms"],
         end_ms=round(scenario.duration_s * 1000),
+        of_acks=of_acks,
         # One more packet is being transmitted. The queue of the ACKs has no limit.
         most_queued_pkts=min(limits) + 1 if limits and not of_acks else None,
     )
@@ -117,10 +143,10 @@ class PolicerCounts:
     def __init__(self, result: dict[str, Any]) -> None:
         self._columns: dict[tuple[str, str], Values] = {}
         self._time_s: dict[str, Values] = {}
-        for side, told in result["policers"].items():
-            rows = np.asarray(told["rows"], dtype=np.float64).reshape(-1, len(told["names"]) + 1)
+        for side, samples in result["policers"].items():
+            rows = np.asarray(samples["rows"], dtype=np.float64).reshape(-1, len(samples["names"]) + 1)
             self._time_s[side] = rows[:, 0]
-            self._columns |= {(side, name): rows[:, 1 + at] for at, name in enumerate(told["names"])}
+            self._columns |= {(side, name): rows[:, 1 + at] for at, name in enumerate(samples["names"])}
 
     def at(self, side: str, element: int, what: str, flow: int, time_s: float | Values) -> Values:
         """Return a flow's packets that arrived at a policer (what: `in`) or passed it (`out`) by these times.

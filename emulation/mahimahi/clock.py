@@ -9,8 +9,8 @@ controller that measures the bandwidth over a few ms sees it change by half.
 
 from __future__ import annotations
 
-from emulation.path import Jitter
-from emulation.scenario import Scenario
+from emulation.scenario.model import Scenario
+from emulation.scenario.path import Jitter
 
 __all__ = ["CLOCK_MS", "with_clock_of_mahimahi"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Offers GR, ROCCET, R-TCP and Vegas to flows on this machine's kernel, in BPF (kmod/bpf), during an emulation.
+"""Offers the algorithms of this repository to flows on this machine's kernel, in BPF (kmod/bpf), during an emulation.
 
 The kernel has one list of congestion controls for all network namespaces. In BPF an algorithm also has a single
 configuration for all of them. Therefore:
@@ -10,10 +10,10 @@ configuration for all of them. Therefore:
     another program       may have registered the algorithm, for example a server in operation. It keeps the
                           algorithm, and the emulation is refused, because its runs would change the parameters there
 
-A separate process (keeper.py) holds the lock and the folder of pins. It unloads the algorithms when this process closes
-them, and also when this process ends or is killed.
+A separate process (unloader.py) holds the lock and the folder of pins. It unloads the algorithms when this process
+closes them, and also when this process ends or is killed.
 
-Limits: if the keeper itself is killed, the algorithms stay registered until the machine restarts, or until
+Limits: if the unloader itself is killed, the algorithms stay registered until the machine restarts, or until
 `bpftool struct_ops unregister` removes them.
 """
 
@@ -23,7 +23,6 @@ import fcntl
 import hashlib
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,16 +31,18 @@ from pathlib import Path
 from typing import Self
 
 from emulation.errors import EmulationError
-from emulation.mahimahi import keeper
+from emulation.mahimahi import unloader
+from emulation.mahimahi.process import BARE_PYTHON
 from emulation.mahimahi.translate import Files
 from kmod import bpf_host
 from kmod.bpf_host import BPF_CCAS, BpfHost
 from kmod.locks import open_lock
 
-__all__ = ["CCAS", "InBpf", "NameTakenError", "available_ccas", "can_share", "lacking", "version_here"]
+__all__ = ["CCAS", "KERNELS_OWN", "InBpf", "NameTakenError", "available_ccas", "can_share", "lacking", "version_here"]
 
-# cubic is left out: the scenario's cubic is the kernel's own.
-CCAS = ("gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "vegas")
+# The kernel's own algorithms have these names in a scenario.
+KERNELS_OWN = ("reno", "cubic", "bbr")
+CCAS = tuple(cca for cca in BPF_CCAS if cca not in KERNELS_OWN)
 WAIT_S = 600.0
 # In a folder that only root can write to. A container with a folder of its own has another file, and is refused because
 # the name is taken.
@@ -103,7 +104,7 @@ class InBpf:
         self._ccas = sorted(ccas)
         self._wait_s = WAIT_S if wait_s is None else wait_s
         self._in_force: dict[str, Files] = {}
-        self._keeper: subprocess.Popen[bytes] | None = None
+        self._unloader: subprocess.Popen[bytes] | None = None
         self._host = BpfHost()
         self.pins: Path | None = None
 
@@ -115,9 +116,9 @@ class InBpf:
             raise EmulationError(f"mahimahi: expected {bpf_host.PROGRAM}, found none; run `make bpf`")
         with _locked(self._ccas, wait_s=self._wait_s) as lock:
             _check_names_are_free(self._ccas)
-            self._keeper = _start_keeper(program, lock)
-        # The keeper's file system, seen from this process's mount namespace.
-        self.pins = Path(f"/proc/{self._keeper.pid}/root{keeper.PINS}")
+            self._unloader = _start_unloader(program, lock)
+        # The unloader's file system, seen from this process's mount namespace.
+        self.pins = Path(f"/proc/{self._unloader.pid}/root{unloader.PINS}")
         self._host = BpfHost(program, pins=self.pins)
         try:
             for cca in self._ccas:
@@ -156,8 +157,8 @@ class InBpf:
             self._in_force[cca] = wanted
 
     def _close(self) -> None:
-        """Let the keeper unload the algorithms, and wait for its end."""
-        started, self._keeper = self._keeper, None
+        """Let the unloader unload the algorithms, and wait for its end."""
+        started, self._unloader = self._unloader, None
         self.pins = None
         if started is None:
             return
@@ -220,12 +221,11 @@ def _check_names_are_free(ccas: Sequence[str]) -> None:
         )
 
 
-def _start_keeper(program: Path, lock: int) -> subprocess.Popen[bytes]:
-    """Start the keeper with the lock, and wait until its file system is mounted."""
+def _start_unloader(program: Path, lock: int) -> subprocess.Popen[bytes]:
+    """Start the unloader with the lock, and wait until its file system is mounted."""
     with tempfile.TemporaryFile() as complaints:
         started = subprocess.Popen(
-            # The interpreter outside of the virtual environment. The program needs none of the environment's packages.
-            [*("unshare", "--mount", "--"), str(Path(sys.executable).resolve()), "-I", "-S", keeper.__file__, program],
+            ["unshare", "--mount", "--", *BARE_PYTHON, unloader.__file__, program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from emulation import _engine
 from emulation.mahimahi.arrays import WIRE_BYTES, LinkArrays, RunArrays, Samples, Times, Values
-from emulation.qos import Delays, ElementQoS, ElementSeries, FlowQoS, QoS, TransferQoS, Windows
-from emulation.scenario import FlowSpec, Scenario
-from emulation.simulator import element_names
+from emulation.run.qos import Delays, ElementQoS, ElementSeries, FlowQoS, QoS, TransferQoS, Windows
+from emulation.run.simulator import element_names
+from emulation.scenario.model import FlowSpec, Scenario
 from emulation.traces import OPPORTUNITY_BYTES
 
 __all__ = ["to_qos"]
@@ -80,7 +80,7 @@ def _flow(run: RunArrays, number: int) -> FlowQoS:
         undone=run.result["counters"]["TCPSpuriousRTOs"] if len(scenario.flows) == 1 else 0,
         complete_s=transfers[-1].complete_s if is_over else None,
         rtt=_counted(sent.columns["rtt_us"][counts], _engine.rtt_edges_us()),
-        turns=(),
+        epoch_ends=(),
         transfers=transfers,
     )
 
@@ -109,7 +109,7 @@ def _points_s(scenario: Scenario, every_s: float) -> Values:
 
 
 def _series(run: RunArrays, every_s: float) -> dict[str, Values]:
-    """Return the columns of SERIES in emulation/qos.py."""
+    """Return the columns of SERIES in emulation/run/qos.py."""
     link, ends_s = run.link, _points_s(run.scenario, every_s)
     bounds_s = np.append(0.0, ends_s)
     offered = np.diff(np.searchsorted(link.opportunities_ms, bounds_s * 1000, side="right")) * OPPORTUNITY_BYTES
@@ -186,7 +186,9 @@ def to_qos(scenario: Scenario, result: dict[str, Any], *, series_every_s: float 
     delays_ms = link.delays_ms[link.departures_ms > round(scenario.warmup_s * 1000)]
     queueing_delay = _counted_ms(delays_ms, _engine.delay_edges_us())
     capacity_bytes, delivered_bytes = int(windows.capacity_bytes.sum()), int(windows.delivered_bytes.sum())
-    resent, sent = (sum(s.gained(name, *span) for s, _ in run.ends) for name in ("total_retrans_pkts", "segments_out"))
+    retransmitted, sent = (
+        sum(s.gained(name, *span) for s, _ in run.ends) for name in ("total_retrans_pkts", "segments_out")
+    )
     elements = _elements(run, queueing_delay)
     of_link = next(element for element in elements if element.name == "link")
     return QoS(
@@ -197,7 +199,7 @@ def to_qos(scenario: Scenario, result: dict[str, Any], *, series_every_s: float 
         utilization=delivered_bytes / max(capacity_bytes, 1),
         queueing_delay=queueing_delay,
         mean_queueing_delay_ms=float(delays_ms.mean()) if len(delays_ms) else 0.0,
-        retransmission_rate=resent / max(sent, 1.0),
+        retransmission_rate=retransmitted / max(sent, 1.0),
         packets=int(windows.packets.sum()),
         simulated_packets=of_link.passed,
         sent=elements[0].entered,

@@ -1,25 +1,43 @@
 # SPDX-License-Identifier: MIT
-"""The process of a run in namespaces of its own (launch.py). It reads a job as a JSON line and prints its result.
+"""The process of a run in namespaces of its own. It reads a job as a JSON line and prints its result (run_job.py).
 
-The job goes through a pipe and the result through a file without a name, so a killed process leaves no file.
+The job goes through a pipe and the result through a file without a name, so a killed process leaves no file. All
+processes, rules and mounts of a run vanish when the process that started it ends or is killed:
+
+setpriv --pdeathsig KILL      kills `unshare` when the process that started it ends
+unshare --kill-child=KILL     then kills the program, the first process of its PID namespace. The kernel then kills all
+                              other processes in that namespace. With the last of them the network and mount
+                              namespaces vanish, and with these all rules, settings and mounts
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tempfile
 import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol, TypeVar
 
 from emulation.errors import EmulationError
-from emulation.mahimahi.launch import LINK, launch_words
 
-__all__ = ["SYSTEM_PATH", "RunProcess"]
+__all__ = ["BARE_PYTHON", "SYSTEM_PATH", "RunProcess", "launch_words", "run_queue"]
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# The interpreter outside of the virtual environment, for programs that need none of the environment's packages.
+BARE_PYTHON = (str(Path(sys.executable).resolve()), "-I", "-S")
+LINK = Path(__file__).with_name("namespace") / "link.py"
 _SHOWN_LINES = 2
+_LOOK_S = 0.05
+
+
+def launch_words(program: Path = LINK) -> list[str]:
+    """Return the command line of a run, whose program reads its job from standard input."""
+    unshare = ("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--")
+    return ["setpriv", "--pdeathsig", "KILL", "--", *unshare, *BARE_PYTHON, str(program)]
 
 
 class RunProcess:
@@ -84,3 +102,47 @@ class RunProcess:
         for file in (self._process.stdin, self._said, self._complaints):
             if file is not None:
                 file.close()
+
+
+class Run(Protocol):
+    """A run that has been started."""
+
+    @property
+    def process(self) -> RunProcess:
+        """Its process."""
+
+    def close(self) -> None:
+        """End it if it still runs, and remove what it has left."""
+
+
+Planned = TypeVar("Planned")
+Started = TypeVar("Started", bound=Run)
+
+
+def run_queue(
+    waiting: deque[Planned],
+    *,
+    may_start: Callable[[Planned, Sequence[Started]], bool],
+    start: Callable[[Planned], Started | None],
+    finish: Callable[[Started], None],
+) -> None:
+    """Start the runs in their order, and call `finish` as soon as one is over. All of them are closed at the end.
+
+    may_start: whether one more run may start beside those that run. start: None if it could not be started.
+    """
+    running: list[Started] = []
+    try:
+        while running or waiting:
+            while waiting and may_start(waiting[0], running):
+                if (started := start(waiting.popleft())) is not None:
+                    running.append(started)
+            time.sleep(_LOOK_S)
+            for run in [run for run in running if run.process.is_over]:
+                try:
+                    finish(run)
+                finally:
+                    running.remove(run)
+                    run.close()
+    finally:
+        for run in running:
+            run.close()

@@ -11,15 +11,14 @@ free processor in time. At least one run is always active.
 GR, ROCCET and R-TCP are the kernel's where it has ccatune's modules. Otherwise they are loaded in BPF for the time of
 the runs, as Vegas is in any case (emulation/mahimahi/in_bpf.py).
 
-The job goes through a pipe and the result through a file without a name. Everything else is in the run's own
-namespaces. Nothing is left when this process ends, by whatever signal (emulation/mahimahi/launch.py).
+Everything of a run is in its own namespaces, and nothing is left when this process ends, by whatever signal
+(emulation/mahimahi/process.py).
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +29,10 @@ from emulation.errors import EmulationError
 from emulation.mahimahi import in_bpf
 from emulation.mahimahi.in_bpf import InBpf, available_ccas, can_share
 from emulation.mahimahi.measure import to_qos
-from emulation.mahimahi.process import SYSTEM_PATH, RunProcess
+from emulation.mahimahi.process import SYSTEM_PATH, RunProcess, run_queue
 from emulation.mahimahi.translate import Files, Runner, files_in_bpf, rate_mbps_of, to_job
-from emulation.qos import QoS
-from emulation.scenario import Scenario
+from emulation.run.qos import QoS
+from emulation.scenario.model import Scenario
 from emulation.vm.kernels import GuestError, mahimahi_root
 from kmod.bpf_host import BPF_CCAS
 
@@ -44,6 +43,7 @@ __all__ = [
     "emulate_in",
     "emulate_many",
     "host_runner",
+    "in_order",
     "lacking",
     "shell_paths",
     "side_by_side",
@@ -54,14 +54,12 @@ Progress = Callable[[int], None]
 Each = Callable[[int, QoS | EmulationError], None]
 
 # Linux' names of the scenario's algorithms. Linux' bbr is version 1.
-KERNEL_NAMES = {"reno": "reno", "cubic": "cubic", "bbr": "bbr"}
 SHELLS = ("mm-delay", "mm-link", "mm-loss")
 _PROGRAMS = ("iptables", "ip", "ldconfig", "mount", "nft", "nsenter", "setpriv", "sysctl", "unshare")
 _CORES_IDLE = 0.2
 _CORES_PER_MBPS = 0.0025
 _USABLE = 0.5
 _GRACE_S = 60.0
-_LOOK_S = 0.05
 
 
 def _installed() -> bool:
@@ -109,16 +107,16 @@ def host_runner() -> Runner:
     modules = frozenset(cca for cca in in_bpf.CCAS if available.get(cca))
     lacks = in_bpf.lacking()
     loadable = frozenset() if lacks else frozenset(in_bpf.CCAS) - modules
-    ours = [cca for cca in in_bpf.CCAS if cca in modules | loadable]
+    own = [cca for cca in in_bpf.CCAS if cca in modules | loadable]
     return Runner(
         name="mahimahi",
         algorithms={
-            **{name: theirs for name, theirs in KERNEL_NAMES.items() if theirs in available},
-            **{cca: BPF_CCAS[cca] if cca in loadable else cca for cca in ours},
+            **{name: name for name in in_bpf.KERNELS_OWN if name in available},
+            **{cca: BPF_CCAS[cca] if cca in loadable else cca for cca in own},
         },
         tunable=modules | loadable,
         in_bpf=loadable,
-        remedies={cca: lacks for cca in in_bpf.CCAS if cca not in ours},
+        remedies={cca: lacks for cca in in_bpf.CCAS if cca not in own},
         mahimahi="" if _installed() else str(mahimahi_root()),
     )
 
@@ -157,6 +155,10 @@ class _Run:
     planned: _Planned
     process: RunProcess
 
+    def close(self) -> None:
+        """End the run."""
+        self.process.close()
+
     def qos(self, *, series_every_s: float | None) -> QoS:
         """Return the QoS of a run that is over. Raises EmulationError, with the scenario's name, if there is none."""
         scenario = self.planned.scenario
@@ -167,46 +169,34 @@ class _Run:
         return to_qos(scenario, result, series_every_s=series_every_s)
 
 
-def _start(planned: _Planned) -> _Run:
-    return _Run(planned, RunProcess(planned.job, limit_s=planned.scenario.duration_s + _GRACE_S))
-
-
-def _may_start(planned: _Planned, running: Sequence[_Run], processors: int) -> bool:
-    """Whether the processors carry one more run, and no run uses other parameters of an algorithm in BPF."""
-    wanted = [*(run.planned.scenario for run in running), planned.scenario]
-    return side_by_side(wanted, processors) == len(wanted) and all(
-        can_share(planned.files, run.planned.files) for run in running
-    )
-
-
 def _run_all(
     waiting: deque[_Planned], each: Each, *, bpf: InBpf, series_every_s: float | None, processors: int
 ) -> None:
     """Start the runs in their order, and call `each` as soon as one is over."""
-    running: list[_Run] = []
-    try:
-        while running or waiting:
-            while waiting and _may_start(waiting[0], running, processors):
-                planned = waiting.popleft()
-                try:
-                    bpf.put_in_force(planned.files)
-                except EmulationError as error:
-                    each(planned.number, EmulationError(f"{planned.scenario.name}: {error}"))
-                    continue
-                running.append(_start(planned))
-            time.sleep(_LOOK_S)
-            for run in [run for run in running if run.process.is_over]:
-                running.remove(run)
-                try:
-                    found: QoS | EmulationError = run.qos(series_every_s=series_every_s)
-                except EmulationError as error:
-                    found = error
-                finally:
-                    run.process.close()
-                each(run.planned.number, found)
-    finally:
-        for run in running:
-            run.process.close()
+
+    def may_start(planned: _Planned, running: Sequence[_Run]) -> bool:
+        """Whether the processors carry one more run, and no run uses other parameters of an algorithm in BPF."""
+        wanted = [*(run.planned.scenario for run in running), planned.scenario]
+        return side_by_side(wanted, processors) == len(wanted) and all(
+            can_share(planned.files, run.planned.files) for run in running
+        )
+
+    def start(planned: _Planned) -> _Run | None:
+        try:
+            bpf.put_in_force(planned.files)
+        except EmulationError as error:
+            each(planned.number, EmulationError(f"{planned.scenario.name}: {error}"))
+            return None
+        return _Run(planned, RunProcess(planned.job, limit_s=planned.scenario.duration_s + _GRACE_S))
+
+    def finish(run: _Run) -> None:
+        try:
+            found: QoS | EmulationError = run.qos(series_every_s=series_every_s)
+        except EmulationError as error:
+            found = error
+        each(run.planned.number, found)
+
+    run_queue(waiting, may_start=may_start, start=start, finish=finish)
 
 
 def emulate_each(
@@ -243,12 +233,8 @@ def emulate_in(bpf: InBpf, scenario: Scenario, *, series_every_s: float | None =
     Raises:
         EmulationError: as `emulate_many`.
     """
-    found: list[QoS | EmulationError] = []
     waiting = deque([_Planned(0, scenario, to_job(scenario, host_runner()), files={})])
-    _run_all(waiting, lambda _, each: found.append(each), bpf=bpf, series_every_s=series_every_s, processors=0)
-    if isinstance(found[0], EmulationError):
-        raise found[0]
-    return found[0]
+    return in_order(lambda each: _run_all(waiting, each, bpf=bpf, series_every_s=series_every_s, processors=0))[0]
 
 
 def emulate_many(
@@ -265,6 +251,17 @@ def emulate_many(
     Raises:
         EmulationError: as `emulate_each`, or a run failed. A failed run ends the others.
     """
+    return in_order(
+        lambda each: emulate_each(scenarios, each, series_every_s=series_every_s, processors=processors),
+        progress=progress,
+    )
+
+
+def in_order(run_each: Callable[[Each], None], *, progress: Progress | None = None) -> list[QoS]:
+    """Call run_each with a function that collects the results of its runs, and return them in their order.
+
+    progress: called with the number of finished runs. A failed run ends the others.
+    """
     results: dict[int, QoS] = {}
 
     def each(number: int, found: QoS | EmulationError) -> None:
@@ -274,8 +271,8 @@ def emulate_many(
         if progress is not None:
             progress(len(results))
 
-    emulate_each(scenarios, each, series_every_s=series_every_s, processors=processors)
-    return [results[number] for number in range(len(scenarios))]
+    run_each(each)
+    return [results[number] for number in sorted(results)]
 
 
 def emulate(scenario: Scenario, *, series_every_s: float | None = None) -> QoS:

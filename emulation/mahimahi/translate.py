@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from emulation.errors import EmulationError
-from emulation.path import LinkRate, Policer, RateStep
-from emulation.scenario import LinkSpec, Scenario
-from emulation.traces import OPPORTUNITY_BYTES, Trace
+from emulation.scenario.model import LinkSpec, Scenario
+from emulation.scenario.path import LinkRate, Policer, RateStep
+from emulation.traces import OPPORTUNITY_BYTES
 
 __all__ = [
     "ACK_LOGGED_BYTES",
@@ -40,8 +40,10 @@ __all__ = [
     "Runner",
     "ack_opportunities_ms",
     "files_in_bpf",
+    "files_of",
     "link_opportunities_ms",
     "rate_mbps_of",
+    "repeated_ms",
     "to_job",
 ]
 
@@ -142,16 +144,18 @@ def _steps_ms(steps: tuple[RateStep, ...], end_ms: int) -> NDArray[np.int64]:
     return np.ceil(times_ms).astype(np.int64)
 
 
-def _trace_ms(trace: Trace, start_ms: int, end_ms: int) -> NDArray[np.int64]:
-    periods = np.arange(start_ms // trace.period_ms, (start_ms + end_ms) // trace.period_ms + 1, dtype=np.int64)
-    times = (periods[:, None] * trace.period_ms + trace.opportunities_ms.astype(np.int64)[None, :]).ravel() - start_ms
+def repeated_ms(times_ms: NDArray[Any], *, period_ms: int, start_ms: int, end_ms: int) -> NDArray[np.int64]:
+    """Return the times in (0, end_ms] after start_ms, in ms, of opportunities that repeat with a period."""
+    periods = np.arange(start_ms // period_ms, (start_ms + end_ms) // period_ms + 1, dtype=np.int64)
+    times = (periods[:, None] * period_ms + times_ms.astype(np.int64)[None, :]).ravel() - start_ms
     return times[(times > 0) & (times <= end_ms)]
 
 
 def link_opportunities_ms(link: LinkRate, end_ms: int) -> NDArray[np.int64]:
     """Return the times of the link's opportunities in (0, end_ms] of the run, in ms: int64 [n], non-decreasing."""
-    if link.trace is not None:
-        return _trace_ms(link.trace, link.start_ms, end_ms)
+    if (trace := link.trace) is not None:
+        times_ms, period_ms = trace.opportunities_ms, trace.period_ms
+        return repeated_ms(times_ms, period_ms=period_ms, start_ms=link.start_ms, end_ms=end_ms)
     return _steps_ms(_steps_of(link), end_ms)
 
 
@@ -245,6 +249,12 @@ def _policers(scenario: Scenario, runner: Runner) -> dict[str, list[dict[str, An
     return jobs
 
 
+def files_of(params: Mapping[str, int], ensemble_text: str | None) -> Files:
+    """Return the files that set these parameters, and the ensemble if there is one. Other parameters have defaults."""
+    text = "".join(f"{name} {value}\n" for name, value in params.items())
+    return (*([("parameters", text)] if text else []), *([("ensemble", ensemble_text)] if ensemble_text else []))
+
+
 def _files(scenario: Scenario, runner: Runner) -> dict[str, Files]:
     """Return the files that set the parameters and the ensemble of each tunable algorithm of the scenario."""
     files: dict[str, Files] = {}
@@ -254,12 +264,7 @@ def _files(scenario: Scenario, runner: Runner) -> dict[str, Files]:
             if any(getattr(flow, name) != getattr(flows[0], name) for flow in flows):
                 what = name.removesuffix("_text")
                 raise runner.refuse(scenario, "flows", f"has one {what} for all flows of {cca}, got several")
-        params = "".join(f"{name} {value}\n" for name, value in flows[0].params.items())
-        ensemble = flows[0].ensemble_text
-        files[cca] = (
-            *((("parameters", params),) if params else ()),
-            *((("ensemble", ensemble),) if ensemble is not None else ()),
-        )
+        files[cca] = files_of(flows[0].params, flows[0].ensemble_text)
     return files
 
 

@@ -10,15 +10,13 @@ import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import groupby
 
-from matplotlib import table as drawn
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from emulation._figure import new_figure
+from emulation.figure import new_figure
 from emulation.pantheon._describe import METHOD, head_line, set_up
 from emulation.pantheon.analysis import Analysis
 from emulation.pantheon.plots import FAINT, INK, Style, draw_run, draw_summary
@@ -101,45 +99,31 @@ def _write(axes: Axes, lines: Sequence[str], *, top: float) -> None:
 
 def _draw_table(axes: Axes, table: Table) -> None:
     axes.set_title(table.title, fontsize=10, weight="bold", color=INK, loc="left")
-    columns, names = table.columns, [column.name for column in table.columns]
-    # The name of a group stands above its first column, and extends over the others.
+    columns = table.columns
+    has_groups = any(column.group for column in columns)
+    # The name of a group stands above the name of its first column.
     groups = ["" if at and columns[at - 1].group == column.group else column.group for at, column in enumerate(columns)]
+    heads = [visible(column.name) for column in columns]
+    if has_groups:
+        heads = [f"{visible(group)}\n{name}" for group, name in zip(groups, heads, strict=True)]
     rows = [
         [textwrap.shorten(visible(cell.text), MOST_CELL_CHARS, placeholder=" ...") for cell in row.cells]
         for row in table.rows
     ]
-    widths = _widths(table, [names, *rows])
+    widths = [max(map(len, "\n".join(texts).split("\n"))) + 3 for texts in zip(heads, *rows, strict=True)]
     points = min(POINTS, PAGE_IN[0] * 0.92 * 72 / CHARACTER_EM / sum(widths))
-    made = drawn.Table(axes, bbox=Bbox.unit())
-    made.auto_set_font_size(value=False)
-    heads = [groups, names] if any(groups) else [names]
-    for number, texts in enumerate([*heads, *rows]):
-        row = table.rows[number - len(heads)] if number >= len(heads) else None
-        for at, text in enumerate(texts):
-            is_left = columns[at].is_text or texts is groups
-            # A text that follows a number does not touch it.
-            shown = visible(f"   {text}" if is_left and at else text)
-            cell = made.add_cell(
-                number, at, widths[at] / sum(widths), 1, text=shown, loc="left" if is_left else "right"
-            )
-            cell.visible_edges = "B" if texts is not groups else ""
-            cell.set_edgecolor(FAINT)
-            is_best = row is not None and row.cells[at].is_best
-            look = {"color": BEST, "weight": "bold"} if is_best else {"color": INK if row else FAINT}
-            cell.set_text_props(fontsize=points, parse_math=False, **look)
-            cell.PAD = 0.02
-    axes.add_table(made)
-
-
-def _widths(table: Table, rows: Sequence[Sequence[str]]) -> list[float]:
-    """Return the width of each column, in characters. rows: the texts that it holds."""
-    widths: list[float] = [max(map(len, cells)) + 3 for cells in zip(*rows, strict=True)]
-    for group, members in groupby(range(len(widths)), key=lambda at: table.columns[at].group):
-        its = list(members)
-        lacking = len(group) + 3 - sum(widths[at] for at in its)
-        for at in its:
-            widths[at] += max(lacking, 0) / len(its)
-    return widths
+    shares = [width / sum(widths) for width in widths]
+    drawn = axes.table(rows, colLabels=heads, colWidths=shares, bbox=Bbox.unit(), edges="horizontal")
+    drawn.auto_set_font_size(value=False)
+    for (number, at), cell in drawn.get_celld().items():
+        is_best = number > 0 and table.rows[number - 1].cells[at].is_best
+        look = {"color": BEST, "weight": "bold"} if is_best else {"color": INK if number else FAINT}
+        cell.set_text_props(ha="left" if columns[at].is_text else "right", fontsize=points, parse_math=False, **look)
+        cell.set_edgecolor(FAINT)
+        cell.visible_edges = "B"
+        cell.PAD = 0.02
+        if has_groups and number == 0:
+            cell.set_height(2 * cell.get_height())
 
 
 def _run_pages(analysis: Analysis, styles: Mapping[str, Style]) -> list[Figure]:

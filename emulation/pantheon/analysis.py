@@ -29,7 +29,7 @@ from typing import Any, Literal
 import numpy as np
 
 from emulation.errors import EmulationError
-from emulation.pantheon.logs import Floats, Ints, Kind, TunnelLog, log_path, read_link_log, read_log
+from emulation.mahimahi.logs import Floats, Ints, Kind, TunnelLog, log_path, read_link_log, read_log
 from emulation.pantheon.metadata import Metadata, read_metadata
 from emulation.pantheon.statistics import RunStatistics, Spread, Summary, read_stats_log, run_statistics, summarise
 
@@ -299,18 +299,12 @@ def _run_json(run: RunAnalysis) -> dict[str, Any]:
             document[name] = asdict(statistics) | {"utilization": statistics.utilization}
             document[name]["flows"] = {str(flow): asdict(traffic) for flow, traffic in statistics.flows.items()}
     if run.series:
-        series = run.series
+        series, names = run.series, ("ingress_mbps", "throughput_mbps", "delay_median_ms", "delay_p95_ms")
         document["series"] = {
             "bin_s": series.bin_s,
             "capacity_mbps": _numbers(series.capacity_mbps) if series.capacity_mbps is not None else None,
             "flows": {
-                str(flow): {
-                    "ingress_mbps": _numbers(its.ingress_mbps),
-                    "throughput_mbps": _numbers(its.throughput_mbps),
-                    "delay_median_ms": _numbers(its.delay_median_ms),
-                    "delay_p95_ms": _numbers(its.delay_p95_ms),
-                }
-                for flow, its in series.flows.items()
+                str(flow): {name: _numbers(getattr(its, name)) for name in names} for flow, its in series.flows.items()
             },
         }
     return document

@@ -31,8 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.errors import EmulationError
-from emulation.mahimahi.namespace import linklog
-from emulation.pantheon.logs import Departures, Events, FlowEvents, TunnelLog
+from emulation.mahimahi.logs import Departures, Events, FlowEvents, TunnelLog, read_link_log
 
 __all__ = ["NETWORKS", "CaptureError", "tunnel_logs"]
 
@@ -145,16 +144,6 @@ def _read(inner: Path, outer: Path, *, end_ms: float) -> dict[bool, _Direction]:
     return found
 
 
-def _opportunities(log: Path) -> tuple[list[float], list[int]]:
-    """Return the times (ms since 1970) and sizes (bytes) of the delivery opportunities in mm-link's log."""
-    text = log.read_text(encoding="ascii")
-    try:
-        read = linklog.read_log(text)
-    except linklog.LogError as error:
-        raise CaptureError(f"{log.name}: {error}") from error
-    return [read.begun_at_ms + at_ms for at_ms in read.opportunities_ms], [1500] * len(read.opportunities_ms)
-
-
 def tunnel_logs(folder: Path, *, begins_ms: float, runtime_s: float) -> dict[str, TunnelLog]:
     """Return the logs of a run, under the names `datalink` and `acklink`.
 
@@ -162,19 +151,20 @@ def tunnel_logs(folder: Path, *, begins_ms: float, runtime_s: float) -> dict[str
     began, since 1970. Events before the beginning and after the end of the run are left out.
 
     Raises:
-        CaptureError: a file is damaged.
+        EmulationError: a file is damaged.
     """
     end_ms = begins_ms + runtime_s * 1000
     directions = _read(folder / "inner.pcap", folder / "outer.pcap", end_ms=end_ms)
     logs = {}
     for name, to_receiver, link_log in (("datalink", True, "uplink.log"), ("acklink", False, "downlink.log")):
-        times, sizes = _opportunities(folder / link_log)
-        capacity = [(at, size) for at, size in zip(times, sizes, strict=True) if begins_ms <= at <= end_ms]
+        opened = read_link_log(folder / link_log)
+        capacity_ms = (opened.init_ms or 0.0) + opened.capacity.times_ms
+        capacity_ms = capacity_ms[(capacity_ms >= begins_ms) & (capacity_ms <= end_ms)] - begins_ms
         entered = [row for row in directions[to_receiver].entered if begins_ms <= row[0] <= end_ms]
         left = [row for row in directions[to_receiver].left if begins_ms <= row[0] <= end_ms]
         logs[name] = TunnelLog(
             init_ms=begins_ms,
-            capacity=Events(*_columns(capacity, begins_ms, 2)),
+            capacity=Events(capacity_ms, np.full(len(capacity_ms), 1500)),
             entered=FlowEvents(*_columns(entered, begins_ms, 3)),
             left=Departures(*_columns(left, begins_ms, DEPARTURE_COLUMNS)),
         )
@@ -182,9 +172,8 @@ def tunnel_logs(folder: Path, *, begins_ms: float, runtime_s: float) -> dict[str
 
 
 def _columns(rows: Sequence[tuple[float, ...]], begins_ms: float, width: int) -> list[NDArray[Any]]:
-    """Return rows of (time, bytes, [delay], [flow]) as columns, with times since the beginning of the run."""
+    """Return rows of (time, bytes, [delay], flow) as columns, with times since the beginning of the run."""
     columns = [np.asarray(column) for column in zip(*rows, strict=True)] or [np.empty(0) for _ in range(width)]
     times = columns[0].astype(np.float64) - begins_ms
     delays = [column.astype(np.float64) for column in columns[2:-1]] if width == DEPARTURE_COLUMNS else []
-    flows = [columns[-1].astype(np.int64)] if width > 2 else []
-    return [times, columns[1].astype(np.int64), *delays, *flows]
+    return [times, columns[1].astype(np.int64), *delays, columns[-1].astype(np.int64)]

@@ -3,7 +3,7 @@
 
 from emulation.pantheon.cli import pantheon
 from emulation.pantheon.report_command import analyze, report
-from emulation.pantheon.test_command import test
+from emulation.pantheon.run_command import test
 
 __all__ = ["pantheon"]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from emulation.errors import EmulationError
-from emulation.pantheon.metadata import FILE_NAME, Metadata, Ours, RunNote, read_metadata
+from emulation.pantheon.metadata import FILE_NAME, CcatuneEntries, Metadata, RunNote, read_metadata
 from emulation.pantheon.runner import PlannedTest, TestSettings
 from kmod.locks import open_lock
 
@@ -27,12 +27,12 @@ _LOCK_NAME = ".lock"
 def _identity(metadata: Metadata) -> dict[str, object]:
     """Return the entries that must be equal if a test is resumed."""
     names = ("mode", "flows", "runtime", "interval", "prepend_mm_cmds", "append_mm_cmds", "extra_mm_link_args")
-    ours = metadata.ccatune or Ours()
+    entries = metadata.ccatune or CcatuneEntries()
     return {
         **{name: getattr(metadata, name) or None for name in names},
-        "ensembles": ours.ensembles,
-        "parameters": ours.parameters,
-        "start_s": ours.start_s,
+        "ensembles": entries.ensembles,
+        "parameters": entries.parameters,
+        "start_s": entries.start_s,
     }
 
 
@@ -52,7 +52,7 @@ def described(settings: TestSettings, notes: dict[str, dict[int, RunNote]]) -> M
         prepend_mm_cmds=link.prepend or None,
         append_mm_cmds=link.append or None,
         extra_mm_link_args=link.extra or None,
-        ccatune=Ours(
+        ccatune=CcatuneEntries(
             link=link.name,
             versions={"ccatune": version("ccatune"), "kernel": platform.release()},
             ensembles={cca: ensemble.digest for cca, ensemble in settings.ensembles.items()},

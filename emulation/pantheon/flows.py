@@ -60,7 +60,7 @@ def check_scheme(scheme: Scheme) -> None:
     Raises:
         SchemeError: a build or an algorithm of the kernel is missing. Of Pantheon's wrappers this is not known.
     """
-    if scheme.is_ours and scheme.wrapper.name != "tcp.py" and (missing := scheme.ask("check").strip()):
+    if scheme.is_built_in and scheme.wrapper.name != "tcp.py" and (missing := scheme.ask("check").strip()):
         raise SchemeError(f"{scheme.name}: {missing}")
     refuse_without_kernel(scheme, () if in_bpf.lacking() else in_bpf.CCAS)
 
@@ -71,7 +71,7 @@ def refuse_without_kernel(scheme: Scheme, loaded: Collection[str]) -> None:
     loaded: the algorithms that this test has loaded in BPF. Algorithms that another program has loaded do not count,
     because they may have other parameters.
     """
-    if not scheme.is_ours or scheme.wrapper.name != "tcp.py":
+    if not scheme.is_built_in or scheme.wrapper.name != "tcp.py":
         return
     available = available_ccas()
     if scheme.cca and scheme.cca not in loaded and not available.get(scheme.cca):

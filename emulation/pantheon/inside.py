@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Executes one run of a Pantheon test. It reads a job as a JSON line and prints the result as a JSON line.
-
-This program is the first process of its own namespaces (emulation/mahimahi/launch.py). All processes in these
-namespaces therefore end with it. It ends when its standard input is closed. It uses only the standard library.
+"""Runs the job of a Pantheon test (emulation/mahimahi/namespace/run_job.py) once. It uses only the standard library.
 
     sender 1 --+                                                                                       +-- receiver 1
                +-- tcpdump | mm-loss ... | mm-link, uplink trace and queue | mm-delay ... | tcpdump --+
@@ -20,9 +17,7 @@ The job:
      "start_s": [s from the beginning, of each flow], "runtime_s", "lead_ms", "folder": where captures and outputs go,
      "environment": {name: value}, "user": [uid, gid] or null}
 
-The opportunities begin with the first flow, but mm-link begins its trace when it starts. Its trace therefore begins
-with a lead of lead_ms, with one opportunity in each ms. If the machine is not ready within the lead, the run is
-repeated with a doubled lead_ms.
+The run begins with the first flow.
 
 The words of an end contain PORT and, for the end that connects, ADDRESS. This program replaces both. In the words of
 the shells it replaces {run} by the folder of the traces and of mm-link's logs uplink.log and downlink.log.
@@ -40,20 +35,17 @@ import platform
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from emulation.mahimahi.namespace import link, linklog, shells
+    from emulation.mahimahi.namespace import run_job, shells
 else:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "mahimahi" / "namespace"))
-    import link
-    import linklog
+    import run_job
     import shells
 
 ROLES = ("sender", "receiver")
@@ -71,19 +63,6 @@ _TAIL_BYTES = 2000
 _OUTPUT_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
-class Host:
-    """The network namespace of one end of a flow. address: its IPv4 address."""
-
-    address: str
-    holder: subprocess.Popen[bytes]
-
-    @property
-    def enter(self) -> tuple[str, ...]:
-        """The words before a command that run the command in this namespace."""
-        return ("nsenter", f"--net=/proc/{self.holder.pid}/ns/net", "--")
-
-
 def device_of(enter: tuple[str, ...], *, uplink: bool) -> str:
     """Return the device of a shell's namespace that leads outside (uplink), or else to the next inner shell.
 
@@ -99,7 +78,7 @@ def device_of(enter: tuple[str, ...], *, uplink: bool) -> str:
     return str(found[0])
 
 
-def route_inwards(up: list[shells.Inner], network: str) -> str:
+def route_inwards(up: list[shells.Space], network: str) -> str:
     """Add routes to the senders' network through all shells, and return the outermost device."""
     spaces: list[tuple[str, ...]] = [(), *(each.enter for each in up[:-1])]
     devices = [device_of(enter, uplink=False) for enter in spaces]
@@ -110,33 +89,16 @@ def route_inwards(up: list[shells.Inner], network: str) -> str:
 
 
 @contextlib.contextmanager
-def host(name: str, network: str, router: tuple[str, ...]) -> Iterator[Host]:
-    """Create the namespace of an end, and connect it to the router's namespace by a device called `name`.
+def host(name: str, network: str, router: tuple[str, ...]) -> Iterator[shells.Space]:
+    """Make the namespace of an end, and connect it to the router's namespace by a device called `name`.
 
     network: the first three numbers of its address. router: the words that run a command in the router's namespace.
     """
-    ours = Path("/proc/self/ns/net").readlink()
-    holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
-    try:
-        end_s = time.monotonic() + _READY_S
-        while Path(f"/proc/{holder.pid}/ns/net").readlink() == ours:
-            if holder.poll() is not None or time.monotonic() > end_s:
-                raise shells.ShellError("unshare: expected a network namespace, got none")
-            time.sleep(0.002)
-        made = Host(f"{network}.2", holder)
-        shells.call(*router, *f"ip link add {name} type veth peer name eth0 netns {holder.pid}".split())
-        shells.call(*router, "ip", "address", "add", f"{network}.1/30", "dev", name)
-        shells.call(*router, "ip", "link", "set", name, "up")
-        shells.call(*made.enter, "ip", "address", "add", f"{made.address}/30", "dev", "eth0")
-        for device in ("lo", "eth0"):
-            shells.call(*made.enter, "ip", "link", "set", device, "up")
+    with shells.veth(router, name, network) as made:
         shells.call(*made.enter, "ip", "route", "add", "default", "via", f"{network}.1")
-        buffers = (f"net.ipv4.tcp_{kind}={link.BUFFERS_BYTES}" for kind in ("wmem", "rmem"))
+        buffers = (f"net.ipv4.tcp_{kind}={run_job.BUFFERS_BYTES}" for kind in ("wmem", "rmem"))
         shells.call(*made.enter, "sysctl", "-qw", *buffers, "net.ipv4.tcp_no_metrics_save=1")
         yield made
-    finally:
-        holder.kill()
-        holder.wait()
 
 
 @contextlib.contextmanager
@@ -175,7 +137,7 @@ class End:
     It has a working directory of its own. Its output goes into a file.
     """
 
-    def __init__(self, role: str, number: int, at: Host, words: list[str], job: dict[str, Any]) -> None:
+    def __init__(self, role: str, number: int, at: shells.Space, words: list[str], job: dict[str, Any]) -> None:
         self.role = role
         self.number = number
         self.output = Path(job["folder"]) / f"{role}{number}.log"
@@ -249,7 +211,7 @@ class End:
 class Run:
     """The flows of a run. They start one after the other, are watched, and end together."""
 
-    def __init__(self, job: dict[str, Any], hosts: dict[tuple[str, int], Host]) -> None:
+    def __init__(self, job: dict[str, Any], hosts: dict[tuple[str, int], shells.Space]) -> None:
         self._job = job
         self._hosts = hosts
         self.ends: list[End] = []
@@ -298,18 +260,17 @@ class Run:
 
 
 def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
-    """Execute the run once. Raises link.LateError if lead_ms was too short, and ShellError if a program fails."""
+    """Execute the run once. Raises run_job.LateError if lead_ms was too short, and ShellError if a program fails."""
     folder, networks = Path(job["folder"]), job["networks"]
     logs = []
     for side, opportunities_ms in job["opportunities_ms"].items():
-        trace, runtime_ms = link.FOLDER / side, job["runtime_s"] * 1000
-        link.write_trace(trace, opportunities_ms, lead_ms=lead_ms, duration_ms=runtime_ms)
-        logs.append(link.FOLDER / f"{side}.log")
-        logs[-1].write_text("")
-        logs[-1].chmod(0o666)
+        trace, runtime_ms = run_job.FOLDER / side, job["runtime_s"] * 1000
+        run_job.write_trace(trace, opportunities_ms, lead_ms=lead_ms, duration_ms=runtime_ms)
+        logs.append(run_job.FOLDER / f"{side}.log")
+    run_job.empty_logs(logs)
     with contextlib.ExitStack() as stack:
-        words = [[word.replace("{run}", str(link.FOLDER)) for word in shell] for shell in job["shells"]]
-        up = stack.enter_context(shells.nested(words, folder=link.FOLDER, timeout_s=_READY_S))
+        words = [[word.replace("{run}", str(run_job.FOLDER)) for word in shell] for shell in job["shells"]]
+        up = stack.enter_context(shells.nested(words, folder=run_job.FOLDER, timeout_s=_READY_S))
         outer = route_inwards(up, networks["sender"])
         inner = device_of(up[-1].enter, uplink=True)
         routers = {"sender": up[-1].enter, "receiver": ()}
@@ -325,9 +286,7 @@ def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
             for number in range(1, len(job["flows"]) + 1):
                 run.start(number, first=True)
             run.await_listening()
-            begins_s = (link.begun_at_ms(logs[0]) + lead_ms) / 1000
-            if time.time() >= begins_s:
-                raise link.LateError
+            begins_s = run_job.begins_at_s(logs[0], lead_ms)
             run.follow(begins_s)
         finally:
             ends = run.close()
@@ -342,41 +301,5 @@ def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
     }
 
 
-def run(job: dict[str, Any]) -> dict[str, Any]:
-    """Prepare the namespaces and execute the run, in at most link.ATTEMPTS attempts.
-
-    Raises:
-        ShellError: a program failed, or in no attempt everything was ready in time.
-    """
-    shells.prepare(Path(job["mahimahi"]) if job["mahimahi"] else None, folder=link.FOLDER)
-    lead_ms = job["lead_ms"]
-    for tries_left in reversed(range(link.ATTEMPTS)):
-        try:
-            return attempt(job, lead_ms)
-        except link.LateError:
-            lead_ms *= 2
-        except shells.NotUpError:
-            if not tries_left:
-                raise
-    raise shells.ShellError(f"expected the run to be ready within {lead_ms // 2} ms, it was not; run fewer in parallel")
-
-
-def main() -> None:
-    """Read the job, execute the run, and print the result or the error."""
-    line = b""
-    while not line.endswith(b"\n"):
-        line += os.read(sys.stdin.fileno(), 1 << 20) or b"\n"
-    link.go_first()
-    threading.Thread(target=link.die_with_owner, daemon=True).start()
-    try:
-        result = run(json.loads(line))
-    except (shells.ShellError, linklog.LogError, OSError, RuntimeError, ValueError) as error:
-        result = {
-            "error": f"{error}" if not isinstance(error, OSError) else f"{error.filename or 'a file'}: {error.strerror}"
-        }
-    sys.stdout.write(json.dumps(result) + "\n")
-    sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    run_job.main(attempt)

@@ -28,19 +28,19 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from emulation.errors import EmulationError
-from emulation.files import first_fault, read_document
+from emulation.mahimahi.translate import link_opportunities_ms, repeated_ms
 from emulation.pantheon.metadata import read_metadata
-from emulation.traces import OPPORTUNITY_BYTES, Trace, read_recordings
+from emulation.scenario.files import first_fault, one_recording, read_document
+from emulation.scenario.path import LinkRate
+from emulation.traces import Trace, read_recordings
 from emulation.traces._parse import parse_trace
 from emulation.traces.poisson import make_poisson
 from kmod.ensemble import write_atomically
-from kmod.terminal import listed
 
 __all__ = ["EmulatorFile", "TestLink", "link_of_file", "link_of_folder", "link_of_options", "shells_of"]
 
 SHELLS = ("mm-delay", "mm-loss")
 PERIOD_S = 600.0
-MOST_NAMES_SHOWN = 8
 
 
 class Side(BaseModel):
@@ -77,9 +77,7 @@ class Side(BaseModel):
         if self.poisson_mbps is not None:
             return _times_ms(make_poisson(self.poisson_mbps, duration_s=PERIOD_S, seed=self.seed))
         assert self.rate_mbps is not None  # noqa: S101 (the validator ensures that one kind is given)
-        per_ms = self.rate_mbps * 125 / OPPORTUNITY_BYTES
-        numbers = np.arange(1, round(PERIOD_S * 1000 * per_ms) + 1)
-        return np.ceil(numbers / per_ms * (1 - 1e-12)).astype(np.int64)
+        return link_opportunities_ms(LinkRate(rate_mbps=self.rate_mbps), round(PERIOD_S * 1000))
 
 
 class EmulatorFile(BaseModel):
@@ -131,10 +129,8 @@ class TestLink:
                 period = parse_trace(trace.read_bytes(), name=str(trace)).astype(np.int64)
             else:
                 period = trace
-            period_ms = int(period[-1])
-            starts = np.arange(start_ms // period_ms * period_ms, start_ms + end_ms, period_ms, dtype=np.int64)
-            times = (starts[:, None] + period[None, :]).ravel() - start_ms
-            found[side] = times[(times > 0) & (times <= end_ms)].tolist()
+            times_ms = repeated_ms(period, period_ms=int(period[-1]), start_ms=start_ms, end_ms=end_ms)
+            found[side] = times_ms.tolist()
         return found
 
     def _contents(self, folder: Path) -> dict[Path, bytes]:
@@ -161,13 +157,7 @@ class TestLink:
 
 
 def _recorded_ms(path: Path, recording: str | None, start_ms: int) -> NDArray[Any]:
-    found = [each for each in read_recordings([path]) if recording is None or recording in each.name]
-    if len(found) != 1:
-        names = listed([each.name for each in found], most=MOST_NAMES_SHOWN) or "none"
-        raise EmulationError(
-            f"{path}: expected one recording, got {names}; name one with `recording` in a file for --emulator"
-        )
-    trace = found[0].trace
+    trace = one_recording(read_recordings([path]), recording, path).trace
     if start_ms >= trace.period_ms:
         raise EmulationError(
             f"{path}: expected start_s below the trace's {trace.duration_s:g} s, got {start_ms / 1000:g}"

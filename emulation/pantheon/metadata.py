@@ -20,10 +20,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation.errors import EmulationError
-from emulation.files import first_fault
+from emulation.scenario.files import first_fault
 from kmod.ensemble import write_atomically
 
-__all__ = ["FILE_NAME", "Metadata", "Ours", "RunNote", "read_metadata", "write_metadata"]
+__all__ = ["FILE_NAME", "CcatuneEntries", "Metadata", "RunNote", "read_metadata", "write_metadata"]
 
 FILE_NAME = "pantheon_metadata.json"
 OLD_NAMES = {
@@ -46,7 +46,7 @@ class RunNote(_Tolerant):
     """The runner's verdict on a run.
 
     verdict: "ok", or the kind of failure. output: the file with the output of the scheme. late_share: the share of this
-    machine's timers that were late during the run (emulation/fidelity/machine.py). Mahimahi's shells are late as often.
+    machine's timers that were late during the run (emulation/mahimahi/machine.py). Mahimahi's shells are late as often.
     """
 
     verdict: str
@@ -55,7 +55,7 @@ class RunNote(_Tolerant):
     late_share: float | None = None
 
 
-class Ours(_Tolerant):
+class CcatuneEntries(_Tolerant):
     """The entries that ccatune adds to the file. runs: verdicts by scheme and number of the run."""
 
     link: str | None = Field(
@@ -93,7 +93,7 @@ class Metadata(_Tolerant):
     remote_if: str | None = None
     ntp_addr: str | None = None
     git_summary: str = ""
-    ccatune: Ours | None = None
+    ccatune: CcatuneEntries | None = None
 
     @property
     def run_ids(self) -> range:

@@ -25,12 +25,12 @@ from matplotlib.colors import is_color_like, to_hex
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
-from emulation._figure import columns_that_fit, new_figure
+from emulation.figure import PALETTE, columns_that_fit, dress, new_figure
+from emulation.mahimahi.logs import Floats
 from emulation.pantheon.analysis import Analysis, RunAnalysis, SchemeAnalysis
-from emulation.pantheon.logs import Floats
 from kmod.terminal import visible
 
 __all__ = ["BLACK", "CAPACITY", "FAINT", "GRID", "INK", "Style"]
@@ -39,8 +39,6 @@ __all__ += ["draw_points", "draw_run", "draw_summary", "run_figure", "styles_of"
 # The page replaces these five colours by variables, so that figures follow its dark theme. Only the elements of these
 # names may have these colours.
 INK, FAINT, GRID, CAPACITY, BLACK = "#333a44", "#7b8490", "#e9ecf0", "#e4e8ed", "#010101"
-# Colours of Okabe and Ito 2008, which colour-blind readers can distinguish.
-PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">", "h")
 # Names of Matplotlib for a marker that is not drawn.
 NO_MARKERS = {"", "None", "none"}
@@ -350,12 +348,5 @@ def _run_legend(figure: Figure | SubFigure, run: RunAnalysis) -> None:
 
 
 def _dress(axes: Axes) -> None:
-    axes.grid(color=GRID, lw=0.8)
-    axes.set_axisbelow(True)
+    dress(axes, ink=INK, grid=GRID, spine=FAINT, ticks=5)
     axes.set_facecolor("none")
-    axes.tick_params(colors=INK, length=3, labelsize=9)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(FAINT)
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))

@@ -17,20 +17,19 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from emulation.errors import EmulationError
+from emulation.mahimahi.logs import log_path
 from emulation.pantheon._page import page_text
 from emulation.pantheon._pdf import pdf_content
 from emulation.pantheon.analysis import Analysis, performance
-from emulation.pantheon.logs import log_path
 from emulation.pantheon.plots import Style, styles_of, summary_figure
 from emulation.pantheon.statistics import update_stats_log
 from kmod.ensemble import write_atomically
 
-__all__ = ["HTML_NAME", "PDF_NAME", "write_html", "write_pdf", "write_results"]
+__all__ = ["write_report", "write_results"]
 
-HTML_NAME, PDF_NAME = "pantheon_report.html", "pantheon_report.pdf"
 PERFORMANCE_NAME = "pantheon_perf.json"
 SUMMARIES = (("pantheon_summary", "runs", ""), ("pantheon_summary_mean", "mean", ", means"))
 
@@ -75,36 +74,30 @@ def _known(path: Path) -> dict[str, dict[str, Any]]:
     return {key: runs for key, runs in known.items() if isinstance(runs, dict)} if isinstance(known, dict) else {}
 
 
-def write_html(analyses: Sequence[Analysis], path: Path, *, styles: Mapping[str, Style], now: datetime) -> None:
-    """Write the page of one or several folders. styles: as far as they are known. now: the time in UTC that it states.
+def write_report(
+    analyses: Sequence[Analysis],
+    path: Path,
+    *,
+    kind: Literal["html", "pdf"],
+    styles: Mapping[str, Style],
+    now: datetime,
+) -> None:
+    """Write the report of one or several folders, as a web page or as a PDF with the same content.
+
+    styles: as far as they are known. now: the time in UTC that the report states.
 
     Raises:
         EmulationError: there is no folder, or the file cannot be written.
     """
-    _write(
-        path,
-        page_text(_some(analyses, path), styles=_styles(analyses, styles), now=now).encode(),
-    )
-
-
-def write_pdf(analyses: Sequence[Analysis], path: Path, *, styles: Mapping[str, Style], now: datetime) -> None:
-    """Write the PDF with the same content as the page.
-
-    Raises:
-        EmulationError: there is no folder, or the file cannot be written.
-    """
-    _write(path, pdf_content(_some(analyses, path), styles=_styles(analyses, styles), now=now))
-
-
-def _some(analyses: Sequence[Analysis], path: Path) -> Sequence[Analysis]:
     if not analyses:
         raise EmulationError(f"{path}: expected at least one data folder to report, got none")
-    return analyses
-
-
-def _styles(analyses: Sequence[Analysis], known: Mapping[str, Style]) -> dict[str, Style]:
-    """Return the styles of the schemes of all folders, so that a scheme looks the same in each section."""
-    return styles_of(list(dict.fromkeys(s.scheme for analysis in analyses for s in analysis.schemes)), known)
+    # The styles of the schemes of all folders, so that a scheme looks the same in each section.
+    schemes = list(dict.fromkeys(scheme.scheme for analysis in analyses for scheme in analysis.schemes))
+    its = styles_of(schemes, styles)
+    if kind == "pdf":
+        _write(path, pdf_content(analyses, styles=its, now=now))
+    else:
+        _write(path, page_text(analyses, styles=its, now=now).encode())
 
 
 def _write(path: Path, content: bytes) -> None:

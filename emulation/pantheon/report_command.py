@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from matplotlib.colors import to_hex, to_rgb
@@ -165,13 +165,14 @@ def report(*, data_dirs: tuple[Path, ...], names: str | None, checkout: Path | N
       ccatune pantheon report --data-dir out
       ccatune pantheon report --data-dir a --data-dir b --html both.html --pdf both.pdf
     """
-    from emulation.pantheon.report import write_html, write_pdf
+    from emulation.pantheon.report import write_report
 
     analyses = _analyses(data_dirs, names)
     styles = styles_for(schemes_in(analyses), checkout)
     now = datetime.now(UTC)
-    for kind, write in (("html", write_html), ("pdf", write_pdf)):
+    kinds: tuple[Literal["html", "pdf"], ...] = ("html", "pdf")
+    for kind in kinds:
         out: Any = given[kind] or data_dirs[0] / f"pantheon_report.{kind}"
         check_output(out)
-        write(analyses, out, styles=styles, now=now)
+        write_report(analyses, out, kind=kind, styles=styles, now=now)
         echo(out)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,13 +26,14 @@ from typing import Any
 from emulation.errors import EmulationError
 from emulation.mahimahi import in_bpf
 from emulation.mahimahi.in_bpf import InBpf, available_ccas
-from emulation.mahimahi.process import SYSTEM_PATH, RunProcess
+from emulation.mahimahi.logs import TunnelLog, write_log
+from emulation.mahimahi.process import SYSTEM_PATH, RunProcess, run_queue
 from emulation.mahimahi.runner import lacking as mahimahi_lacking
 from emulation.mahimahi.runner import shell_paths
+from emulation.mahimahi.translate import Files, files_of
 from emulation.pantheon.capture import NETWORKS, tunnel_logs
 from emulation.pantheon.flows import flow_of, refuse_without_kernel
 from emulation.pantheon.links import TestLink, shells_of
-from emulation.pantheon.logs import TunnelLog, write_log
 from emulation.pantheon.schemes import Scheme, SchemeError, caller, environment
 from emulation.pantheon.statistics import write_stats_log
 from emulation.vm.kernels import mahimahi_root
@@ -48,7 +48,6 @@ LEAD_MS = 3000
 LEAD_PER_FLOW_MS = 300
 # A run may exceed its runtime by this, for starting and ending the shells and for further attempts.
 _GRACE_S = 120.0
-_LOOK_S = 0.05
 # A flow with fewer packets in a run has only opened its connection, and sent no data.
 _LEAST_PACKETS = 10
 _DEPLOYMENT = Deployment("file", "pantheon", 1)
@@ -111,7 +110,6 @@ class Verdict:
 
 # Called with the number of the test, the run, and its verdict.
 Each = Callable[[int, RunKey, Verdict], None]
-Files = tuple[tuple[str, str], ...]
 
 
 def lacking() -> str:
@@ -126,6 +124,7 @@ def lacking() -> str:
 class _Run:
     """A run that has been started. folder: where it puts captures and outputs."""
 
+    test: _Test
     key: RunKey
     folder: Path
     process: RunProcess
@@ -182,7 +181,7 @@ class _Test:
             "environment": environment(self.schemes[key.scheme]) | ({"HOME": user.pw_dir} if user else {}),
             "user": [user.pw_uid, user.pw_gid] if user else None,
         }
-        return _Run(key, folder, RunProcess(job, limit_s=settings.runtime_s + _GRACE_S, program=INSIDE))
+        return _Run(self, key, folder, RunProcess(job, limit_s=settings.runtime_s + _GRACE_S, program=INSIDE))
 
     def finish(self, run: _Run) -> Verdict:
         """Write the files of a run that is over, and judge it. Raises EmulationError if there is no usable result."""
@@ -248,15 +247,8 @@ def _files_of(settings: TestSettings) -> dict[str, Files]:
             raise EmulationError(
                 f"pantheon: an ensemble or parameters of {cca} are given; expected a scheme that uses it, got none"
             )
-    found: dict[str, Files] = {}
-    for cca in sorted(used):
-        parameters = "".join(f"{name} {value}\n" for name, value in settings.parameters.get(cca, {}).items())
-        ensemble = settings.ensembles.get(cca)
-        found[cca] = (
-            *((("parameters", parameters),) if parameters else ()),
-            *((("ensemble", table_text(ensemble, _DEPLOYMENT)),) if ensemble is not None else ()),
-        )
-    return found
+    tables = {cca: table_text(ensemble, _DEPLOYMENT) for cca, ensemble in settings.ensembles.items()}
+    return {cca: files_of(settings.parameters.get(cca, {}), tables.get(cca)) for cca in sorted(used)}
 
 
 def _in_bpf(tests: Sequence[PlannedTest]) -> dict[str, Files]:
@@ -305,34 +297,24 @@ def run_tests(tests: Sequence[PlannedTest], each: Each, *, jobs: int = 1) -> Non
         for key in planned.settings.order()
         if key not in planned.done
     )
-    running: list[tuple[_Test, _Run]] = []
+
+    def start(planned: tuple[_Test, RunKey]) -> _Run | None:
+        test, key = planned
+        try:
+            return test.start(key)
+        except SchemeError as error:
+            each(test.number, key, Verdict("not run", str(error)))
+            return None
+
+    def finish(run: _Run) -> None:
+        try:
+            verdict = run.test.finish(run)
+        except EmulationError as error:
+            verdict = Verdict("not run", str(error))
+        except OSError as error:
+            verdict = Verdict("not run", f"{error.filename or run.key}: cannot be used ({error.strerror})")
+        each(run.test.number, run.key, verdict)
+
     with InBpf(files) as bpf:
         bpf.put_in_force(files)
-        try:
-            while running or waiting:
-                while waiting and len(running) < jobs:
-                    test, key = waiting.popleft()
-                    try:
-                        running.append((test, test.start(key)))
-                    except SchemeError as error:
-                        each(test.number, key, Verdict("not run", str(error)))
-                time.sleep(_LOOK_S)
-                for test, run in [(test, run) for test, run in running if run.process.is_over]:
-                    running.remove((test, run))
-                    _close(test, run, each)
-        finally:
-            for _, run in running:
-                run.close()
-
-
-def _close(test: _Test, run: _Run, each: Each) -> None:
-    """Judge a run that is over, and remove its folder."""
-    try:
-        verdict = test.finish(run)
-    except EmulationError as error:
-        verdict = Verdict("not run", str(error))
-    except OSError as error:
-        verdict = Verdict("not run", f"{error.filename or run.key}: cannot be used ({error.strerror})")
-    finally:
-        run.close()
-    each(test.number, run.key, verdict)
+        run_queue(waiting, may_start=lambda _, running: len(running) < jobs, start=start, finish=finish)

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from emulation.errors import EmulationError
+from emulation.mahimahi.logs import TunnelLog, log_path, read_log
 from emulation.mahimahi.runner import host_runner
 from emulation.mahimahi.translate import Runner, ack_opportunities_ms, check_fields, check_link, link_opportunities_ms
 from emulation.pantheon.links import TestLink
-from emulation.pantheon.logs import TunnelLog, log_path, read_log
 from emulation.pantheon.runner import PlannedTest, RunKey, TestSettings, Verdict, run_tests
 from emulation.pantheon.schemes import read_schemes
-from emulation.scenario import FlowSpec, Scenario
+from emulation.scenario.model import FlowSpec, Scenario
 
 __all__ = ["run_scenarios"]
 

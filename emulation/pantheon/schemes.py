@@ -38,13 +38,13 @@ from typing import IO, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation.errors import EmulationError
-from emulation.files import first_fault, read_document
+from emulation.scenario.files import first_fault, read_document
 
 __all__ = ["Role", "Scheme", "SchemeError", "caller", "environment", "read_schemes", "schemes_of"]
 
 Role = Literal["receiver", "sender"]
 
-OURS = Path(__file__).parent
+_FOLDER = Path(__file__).parent
 # Bounds on the time of a verb. Most verbs only take as long as starting Python, but `setup` may compile a library.
 ASK_S = 20.0
 SETUP_S = 3600.0
@@ -101,9 +101,9 @@ class Scheme:
     target: str = ""
 
     @property
-    def is_ours(self) -> bool:
+    def is_built_in(self) -> bool:
         """Whether the wrapper is one of ccatune."""
-        return OURS in self.wrapper.parents
+        return _FOLDER in self.wrapper.parents
 
     def words(self, *arguments: str) -> list[str]:
         """Return the command line for a verb and its arguments.
@@ -244,7 +244,7 @@ def environment(scheme: Scheme) -> dict[str, str]:
     """Return the environment of a scheme's processes. In it, `python` runs the interpreter of the wrapper."""
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "USER") if name in os.environ}
     path = os.environ.get("PATH", "/usr/bin:/bin")
-    if not scheme.is_ours:
+    if not scheme.is_built_in:
         path = f"{_python_folder(interpreter(scheme))}:{path}"
     return {
         **kept,
@@ -295,7 +295,7 @@ def interpreter(scheme: Scheme) -> str:
     """
     if not scheme.wrapper.is_file():
         raise SchemeError(f"{scheme.name}: expected its wrapper {scheme.wrapper}, found none")
-    older = "" if scheme.is_ours else _older_line(scheme.wrapper)
+    older = "" if scheme.is_built_in else _older_line(scheme.wrapper)
     if not older:
         return sys.executable
     if python2 := _python2():
@@ -315,7 +315,7 @@ def read_schemes(checkout: Path | None = None) -> dict[str, Scheme]:
         EmulationError: the configuration is missing or invalid.
     """
     # Schemes run in working directories of their own, so the paths of their wrappers must be absolute.
-    folder = OURS if checkout is None else checkout.resolve() / "src"
+    folder = _FOLDER if checkout is None else checkout.resolve() / "src"
     file = folder / "config.yml"
     if not file.is_file():
         raise EmulationError(f"{folder}: expected a checkout of Pantheon with src/config.yml, found none")

@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from emulation.errors import EmulationError
-from emulation.pantheon.logs import Departures, Floats, FlowEvents, Ints, TunnelLog
+from emulation.mahimahi.logs import Departures, Floats, FlowEvents, Ints, TunnelLog
 from kmod.ensemble import write_atomically
 
 __all__ = ["RunStatistics", "Spread", "Summary", "Traffic", "run_statistics", "statistics_text", "summarise"]
@@ -80,9 +81,9 @@ class Summary:
     delay_p95_ms: Spread | None
     delay_median_ms: Spread | None
     loss: Spread | None
-    utilization: Spread | None
-    capacity_mbps: Spread | None
-    flows: dict[int, Summary]
+    utilization: Spread | None = None
+    capacity_mbps: Spread | None = None
+    flows: dict[int, Summary] = field(default_factory=dict)
 
 
 def run_statistics(log: TunnelLog) -> RunStatistics:
@@ -130,32 +131,19 @@ def _percentile(values: Floats, percentile: int) -> float | None:
 
 def summarise(runs: Sequence[RunStatistics]) -> Summary:
     """Compute the statistics over runs. Those of a flow are over the runs in which it has packets."""
-    utilizations = [run.utilization for run in runs]
-    capacities = [run.capacity_mbps for run in runs]
     flows = sorted({flow for run in runs for flow in run.flows})
-    by_flow = {
-        flow: _summary([run.flows[flow] for run in runs if flow in run.flows], utilizations=[], capacities=[])
-        for flow in flows
-    }
-    return _summary([run.total for run in runs], utilizations=utilizations, capacities=capacities, flows=by_flow)
-
-
-def _summary(
-    traffics: list[Traffic],
-    *,
-    utilizations: list[float | None],
-    capacities: list[float | None],
-    flows: dict[int, Summary] | None = None,
-) -> Summary:
     return Summary(
-        throughput_mbps=_spread([traffic.throughput_mbps for traffic in traffics]),
-        delay_p95_ms=_spread([traffic.delay_p95_ms for traffic in traffics]),
-        delay_median_ms=_spread([traffic.delay_median_ms for traffic in traffics]),
-        loss=_spread([traffic.loss for traffic in traffics]),
-        utilization=_spread(utilizations),
-        capacity_mbps=_spread(capacities),
-        flows=flows or {},
+        **_spreads([run.total for run in runs]),
+        utilization=_spread([run.utilization for run in runs]),
+        capacity_mbps=_spread([run.capacity_mbps for run in runs]),
+        flows={flow: Summary(**_spreads([run.flows[flow] for run in runs if flow in run.flows])) for flow in flows},
     )
+
+
+def _spreads(traffics: list[Traffic]) -> dict[str, Any]:
+    """Return the spreads of the statistics that single flows have, too."""
+    names = ("throughput_mbps", "delay_p95_ms", "delay_median_ms", "loss")
+    return {name: _spread([getattr(traffic, name) for traffic in traffics]) for name in names}
 
 
 def _spread(values: Sequence[float | None]) -> Spread | None:

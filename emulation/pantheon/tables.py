@@ -58,37 +58,60 @@ class Table:
     rows: tuple[Row, ...]
 
 
+@dataclass(frozen=True)
+class _Metric:
+    """How a statistic is shown. name: in Summary. best: chooses the best of the means; None: no cell is marked."""
+
+    name: str
+    head: Column
+    digits: int
+    scale: float = 1
+    best: Callable[[list[float]], float] | None = None
+    with_sd: bool = False
+
+    def text(self, spread: Spread | None) -> str:
+        """Return the mean, with the standard deviation if it is required."""
+        if spread is None:
+            return NONE
+        text = f"{spread.mean * self.scale:.{self.digits}f}"
+        return f"{text} ± {spread.sd * self.scale:.{self.digits}f}" if self.with_sd and spread.n > 1 else text
+
+    def cells(self, summaries: Sequence[Summary | None]) -> list[Cell]:
+        """Return a cell for each scheme."""
+        spreads: list[Spread | None] = [getattr(summary, self.name) if summary else None for summary in summaries]
+        means = [round(spread.mean * self.scale, self.digits) for spread in spreads if spread]
+        target = self.best(means) if self.best and len(means) > 1 else None
+        return [
+            Cell(self.text(spread), spread is not None and round(spread.mean * self.scale, self.digits) == target)
+            for spread in spreads
+        ]
+
+
+METRICS = (
+    _Metric("throughput_mbps", Column("throughput (Mbit/s)"), 2, best=max, with_sd=True),
+    _Metric("utilization", Column("utilization (%)"), 1, 100),
+    _Metric("delay_p95_ms", Column("95th percentile (ms)", "one-way delay"), 1, best=min, with_sd=True),
+    _Metric("delay_median_ms", Column("median (ms)", "one-way delay"), 1),
+    _Metric("loss", Column("loss (%)"), 2, 100),
+)
+OF_FLOWS = (
+    _Metric("throughput_mbps", Column("throughput (Mbit/s)"), 2),
+    _Metric("delay_p95_ms", Column("95th percentile of the delay (ms)"), 1),
+    _Metric("loss", Column("loss (%)"), 2, 100),
+)
+OF_LINKS = (
+    _Metric("throughput_mbps", Column("Mbit/s"), 2, best=max),
+    _Metric("delay_p95_ms", Column("p95 ms"), 1, best=min),
+)
+SCHEME = Column("scheme", is_text=True)
+
+
 def summary_table(analysis: Analysis, styles: Mapping[str, Style]) -> Table:
     """Return the summary table of a folder."""
-    summaries = [scheme.summary for scheme in analysis.schemes]
-    columns = [
-        _column(summaries, lambda one: one.throughput_mbps, digits=2, best=max),
-        _column(summaries, lambda one: one.utilization, digits=1, scale=100, with_sd=False),
-        _column(summaries, lambda one: one.delay_p95_ms, digits=1, best=min),
-        _column(summaries, lambda one: one.delay_median_ms, digits=1, with_sd=False),
-        _column(summaries, lambda one: one.loss, digits=2, scale=100, with_sd=False),
-    ]
-    rows = tuple(
-        Row(
-            styles[scheme.scheme],
-            (
-                Cell(styles[scheme.scheme].name),
-                Cell(f"{len(scheme.valid_runs)} of {len(scheme.runs)}"),
-                *(column[number] for column in columns),
-            ),
-        )
-        for number, scheme in enumerate(analysis.schemes)
-    )
-    heads = (
-        Column("scheme", is_text=True),
-        Column("valid runs"),
-        Column("throughput (Mbit/s)"),
-        Column("utilization (%)"),
-        Column("95th percentile (ms)", "one-way delay"),
-        Column("median (ms)", "one-way delay"),
-        Column("loss (%)"),
-    )
-    return Table("", heads, rows)
+    runs = [Cell(f"{len(scheme.valid_runs)} of {len(scheme.runs)}") for scheme in analysis.schemes]
+    columns = [runs, *(metric.cells([scheme.summary for scheme in analysis.schemes]) for metric in METRICS)]
+    heads = (SCHEME, Column("valid runs"), *(metric.head for metric in METRICS))
+    return Table("", heads, _rows([scheme.scheme for scheme in analysis.schemes], columns, styles))
 
 
 def flow_table(analysis: Analysis, styles: Mapping[str, Style]) -> Table | None:
@@ -96,23 +119,21 @@ def flow_table(analysis: Analysis, styles: Mapping[str, Style]) -> Table | None:
     flows = range(1, analysis.metadata.flows + 1)
     if len(flows) < 2:
         return None
-    metrics: tuple[tuple[str, Callable[[Summary], Spread | None], int, float], ...] = (
-        ("throughput (Mbit/s)", lambda one: one.throughput_mbps, 2, 1),
-        ("95th percentile of the delay (ms)", lambda one: one.delay_p95_ms, 1, 1),
-        ("loss (%)", lambda one: one.loss, 2, 100),
+    heads, columns = [SCHEME], []
+    for metric in OF_FLOWS:
+        for flow in flows:
+            heads.append(Column(f"flow {flow}", metric.head.name))
+            columns.append(metric.cells([scheme.summary.flows.get(flow) for scheme in analysis.schemes]))
+    rows = _rows([scheme.scheme for scheme in analysis.schemes], columns, styles)
+    return Table("Each flow, mean of the valid runs", tuple(heads), rows)
+
+
+def _rows(schemes: Sequence[str], columns: Sequence[Sequence[Cell]], styles: Mapping[str, Style]) -> tuple[Row, ...]:
+    """Return the rows. columns: those after the name of the scheme."""
+    rows = zip(*columns, strict=True)
+    return tuple(
+        Row(styles[scheme], (Cell(styles[scheme].name), *cells)) for scheme, cells in zip(schemes, rows, strict=True)
     )
-    heads = [Column("scheme", is_text=True)]
-    heads += [Column(f"flow {flow}", group) for group, *_ in metrics for flow in flows]
-    rows = []
-    for scheme in analysis.schemes:
-        cells = [Cell(styles[scheme.scheme].name)]
-        for _, value_of, digits, scale in metrics:
-            for flow in flows:
-                its = scheme.summary.flows.get(flow)
-                spread = value_of(its) if its else None
-                cells.append(Cell(f"{spread.mean * scale:.{digits}f}" if spread else NONE))
-        rows.append(Row(styles[scheme.scheme], tuple(cells)))
-    return Table("Each flow, mean of the valid runs", tuple(heads), tuple(rows))
 
 
 def left_out_table(analysis: Analysis, styles: Mapping[str, Style]) -> Table | None:
@@ -131,12 +152,7 @@ def left_out_table(analysis: Analysis, styles: Mapping[str, Style]) -> Table | N
         for run in scheme.runs
         if run.verdict != "ok"
     )
-    heads = (
-        Column("scheme", is_text=True),
-        Column("run"),
-        Column("verdict", is_text=True),
-        Column("reason", is_text=True),
-    )
+    heads = (SCHEME, Column("run"), Column("verdict", is_text=True), Column("reason", is_text=True))
     return Table("Runs that do not count", heads, rows) if rows else None
 
 
@@ -145,43 +161,13 @@ def overview_table(analyses: Sequence[Analysis], styles: Mapping[str, Style]) ->
     if len(analyses) < 2:
         return None
     schemes = list(dict.fromkeys(scheme.scheme for analysis in analyses for scheme in analysis.schemes))
-    heads, columns = [Column("scheme", is_text=True)], []
+    heads, columns = [SCHEME], []
     for analysis in analyses:
         by_name = {scheme.scheme: scheme.summary for scheme in analysis.schemes}
-        summaries = [by_name.get(scheme) for scheme in schemes]
-        heads += [Column("Mbit/s", analysis.name), Column("p95 ms", analysis.name)]
-        columns.append(_column(summaries, lambda one: one.throughput_mbps, digits=2, best=max, with_sd=False))
-        columns.append(_column(summaries, lambda one: one.delay_p95_ms, digits=1, best=min, with_sd=False))
-    rows = tuple(
-        Row(styles[scheme], (Cell(styles[scheme].name), *(column[number] for column in columns)))
-        for number, scheme in enumerate(schemes)
-    )
+        heads += [Column(metric.head.name, analysis.name) for metric in OF_LINKS]
+        columns += [metric.cells([by_name.get(scheme) for scheme in schemes]) for metric in OF_LINKS]
+    rows = _rows(schemes, columns, styles)
     return Table("Throughput and 95th percentile of the one-way delay on each link", tuple(heads), rows)
-
-
-def _column(
-    summaries: Sequence[Summary | None],
-    value_of: Callable[[Summary], Spread | None],
-    *,
-    digits: int,
-    scale: float = 1,
-    best: Callable[[list[float]], float] | None = None,
-    with_sd: bool = True,
-) -> list[Cell]:
-    """Return the cells of a column. best: chooses the best of the means; None: no cell is marked."""
-    spreads = [value_of(summary) if summary else None for summary in summaries]
-    means = [round(spread.mean * scale, digits) for spread in spreads if spread]
-    target = best(means) if best and len(means) > 1 else None
-    cells = []
-    for spread in spreads:
-        if spread is None:
-            cells.append(Cell(NONE))
-            continue
-        text = f"{spread.mean * scale:.{digits}f}"
-        if with_sd and spread.n > 1:
-            text += f" ± {spread.sd * scale:.{digits}f}"
-        cells.append(Cell(text, is_best=target is not None and round(spread.mean * scale, digits) == target))
-    return cells
 
 
 def _without_folder(reason: str, analysis: Analysis) -> str:

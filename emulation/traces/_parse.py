@@ -2,10 +2,9 @@
 """Parses the text of a trace file.
 
 A line is a whole number of milliseconds from the start, in decimal digits; lines never decrease. LF or CR LF ends a
-line; the last one may lack it. A byte order mark of UTF-8 may come first. Since numbers never decrease, the lines with
-an equal number of digits form a block. Each block is a matrix of characters, which is read column by column (70 million
-lines per second). A file that does not fit this form is read again line by line. This names the bad lines, or
-accepts unusual forms such as leading zeros.
+line; the last one may lack it. A byte order mark of UTF-8 may come first. One pattern matches the whole file, and then
+all numbers are converted together (20 million lines per second). A file that does not fit this form is read again line
+by line, which names the bad lines.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ __all__ = ["MAX_TIME_MS", "parse_trace"]
 
 MAX_TIME_MS = 2**32 - 1
 MAX_DIGITS = 10
-LINE_FEED = 10
-DIGIT_ZERO = 48
+# The group is possessive. Therefore the match needs neither backtracking nor memory for each line.
+NUMBERS = re.compile(rb"(?:\d{1,10}\n)*+")
 TEXT = re.compile(rb"[\t\n\r\x20-\x7e]*")
 # A line with several cells.
 TABLE = re.compile(rb"^[^\s,;]+[ \t,;]+[^\s,;]", re.MULTILINE)
@@ -46,49 +45,15 @@ def parse_trace(data: bytes, *, name: str) -> NDArray[np.uint32]:
         data = data.replace(b"\r\n", b"\n")
     if not data.endswith(b"\n"):
         data += b"\n"
-    times_ms = _parse_blocks(np.frombuffer(data, dtype=np.uint8))
-    if times_ms is None:
+    times_ms = np.fromstring(data if NUMBERS.fullmatch(data) else b"", dtype=np.int64, sep="\n")
+    if not len(times_ms) or times_ms.max() > MAX_TIME_MS or (times_ms[1:] < times_ms[:-1]).any():
         times_ms = _parse_lines(data, name)
     if not times_ms[-1]:
         raise TraceError(f"{name}, line {len(times_ms)}: expected a time above 0 at the end, got a file of zeros")
-    return times_ms
+    return times_ms.astype(np.uint32)
 
 
-def _parse_blocks(text: NDArray[np.uint8]) -> NDArray[np.uint32] | None:
-    """Numbers in blocks of equal width; None if any character or line is not as expected."""
-    blocks: list[NDArray[np.uint32]] = []
-    start = 0
-    for n_digits in range(1, MAX_DIGITS + 1):
-        n_lines = (len(text) - start) // (n_digits + 1)
-        lines = text[start : start + n_lines * (n_digits + 1)].reshape(n_lines, n_digits + 1)
-        is_longer = lines[:, n_digits] != LINE_FEED
-        lines = lines[: int(is_longer.argmax())] if is_longer.any() else lines
-        if len(lines):
-            values = _block_values(lines[:, :n_digits])
-            if values is None:
-                return None
-            blocks.append(values)
-            start += lines.size
-    if start != len(text):
-        return None
-    times_ms = np.concatenate(blocks)
-    return None if (times_ms[1:] < times_ms[:-1]).any() else times_ms
-
-
-def _block_values(digits: NDArray[np.uint8]) -> NDArray[np.uint32] | None:
-    """Values of characters [n_lines, n_digits]; None unless all are digits and the numbers fit into 32 bits."""
-    n_lines, n_digits = digits.shape
-    values: NDArray[np.uint32] = np.zeros(n_lines, dtype=np.uint32)
-    for column in range(n_digits):
-        digit = digits[:, column] - np.uint8(DIGIT_ZERO)
-        # Nine digits always fit; the tenth may not.
-        if digit.max() > 9 or (column == MAX_DIGITS - 1 and values.max() > (MAX_TIME_MS - 9) // 10):
-            return None
-        values = values * np.uint32(10) + digit
-    return values
-
-
-def _parse_lines(data: bytes, name: str) -> NDArray[np.uint32]:
+def _parse_lines(data: bytes, name: str) -> NDArray[np.int64]:
     """Numbers line by line. Raises TraceError, which names the first lines that are wrong."""
     readable = TEXT.match(data)
     if readable is None or readable.end() < len(data):
@@ -113,7 +78,7 @@ def _parse_lines(data: bytes, name: str) -> NDArray[np.uint32]:
         more = f"; and {counted(n_more, 'more bad line')}" if n_more else ""
         hint = "; `ccatune traces import` converts tables of rates" if TABLE.search(data) else ""
         raise TraceError(f"{name}, {'; '.join(faults)}{more}{hint}")
-    return np.array(values, dtype=np.uint32)
+    return np.array(values, dtype=np.int64)
 
 
 def _fault(line: bytes, previous_ms: int) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from emulation._figure import new_figure
-from emulation._plot import save
+from emulation.figure import new_figure
+from emulation.run.plot import save
 from emulation.traces.recording import Recording
 from emulation.traces.variation import variation_of
 

@@ -55,23 +55,13 @@ class DistributionTree(BaseModel):
             if feature == LEAF and not 0 <= below < len(self.quantiles):
                 raise ValueError(f"node {node}: expected a leaf within {len(self.quantiles)}, got {below}")
             if feature != LEAF and not (node < below < n_nodes and node < above < n_nodes):
-                raise ValueError(f"node {node}: expected children behind it, got {below} and {above}")
+                raise ValueError(f"node {node}: expected children after it, got {below} and {above}")
         widths = {len(row) for row in self.quantiles}
         if len(widths) != 1 or min(widths) < 2 or len(self.quantiles) != len(self.zero_share):
             raise ValueError(f"expected quantiles of one length, at least 2, for each leaf, got {sorted(widths)}")
         if (np.diff(self._quantiles, axis=1) < 0).any():
             raise ValueError("expected quantiles that never decrease")
         return self
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of distributions."""
-        return len(self.quantiles)
-
-    @property
-    def n_features(self) -> int:
-        """Number of features that a walk may use."""
-        return max(self.feature) + 1
 
     @cached_property
     def _quantiles(self) -> Floats:

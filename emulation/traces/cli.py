@@ -16,7 +16,7 @@ from emulation.errors import TraceError
 from emulation.options import FiniteRange, check_output
 from emulation.traces._sources import TRACE_SUFFIXES, is_trace
 from emulation.traces.epochs import epochs
-from emulation.traces.reader import read, survey
+from emulation.traces.reader import read
 from emulation.traces.recording import Recording
 from emulation.traces.trace import Trace
 from emulation.traces.variation import variation_of
@@ -63,7 +63,7 @@ def check(paths: tuple[Path, ...], *, as_json: bool) -> None:
     Example:
       ccatune traces check recordings/
     """
-    reading = survey(list(paths))
+    reading = read(list(paths), skip_bad=True, may_be_empty=True)
     rows = [_facts(recording) for recording in reading.recordings]
     if as_json:
         found = {"recordings": rows, "bad_files": reading.skipped, "unread_files": reading.unread}
@@ -96,7 +96,7 @@ def show(paths: tuple[Path, ...], *, skip_bad: bool, plot: Path | None, as_json:
       ccatune traces show drive.down --plot drive.png
     """
     if plot is not None:
-        from emulation._plot import check_path
+        from emulation.run.plot import check_path
 
         check_path(plot)
     recordings = _read(paths, skip_bad=skip_bad)
@@ -291,23 +291,17 @@ def _facts(recording: Recording) -> dict[str, Any]:
 
 
 def _print_table(rows: Sequence[dict[str, Any]]) -> None:
-    headings = ("files", "seconds", "epochs", "Mbit/s", "CoV", "gaps", "longest")
-    print_table(
-        [Column("recording", least=16), *(Column(heading, "right") for heading in headings)],
-        (
-            (
-                row["name"],
-                str(row["files"]),
-                f"{row['duration_s']:.1f}",
-                str(row["epochs"]),
-                f"{row['mean_rate_mbps']:.2f}",
-                f"{row['cov_1s']:.2f}",
-                str(row["gaps"]),
-                f"{row['longest_gap_s']:.1f} s",
-            )
-            for row in rows
-        ),
-    )
+    forms = {
+        "files": "{files}",
+        "seconds": "{duration_s:.1f}",
+        "epochs": "{epochs}",
+        "Mbit/s": "{mean_rate_mbps:.2f}",
+        "CoV": "{cov_1s:.2f}",
+        "gaps": "{gaps}",
+        "longest": "{longest_gap_s:.1f} s",
+    }
+    columns = [Column("recording", least=16), *(Column(heading, "right") for heading in forms)]
+    print_table(columns, ((row["name"], *(form.format(**row) for form in forms.values())) for row in rows))
 
 
 def _scale(scale_ms: float) -> str:

@@ -5,7 +5,7 @@
                        delivered 1500 bytes since the last one, rounded up to whole ms. The last line is the end of the
                        recording. It adds an opportunity at most.
     LeoReplayer        bw_X.txt is a trace already, and is copied. delay_X.txt beside it has a line for each 10 ms with
-                       the delay of one direction in ms. It becomes a file of delays (emulation/delays.py). Both repeat.
+                       the delay of one direction in ms. It becomes a file of delays (docs/delays.md). Both repeat.
 
 A new file has the name of its source with `-link` at the end, so that numbers at the end of a name do not make it a
 piece of a series (recording.py). The folders below a given folder are kept.
@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
-from emulation.delays import BaseDelay, DelayStep
 from emulation.errors import TraceError
+from emulation.scenario.delays import BaseDelay, DelayStep
 from emulation.traces._sources import MAX_FILE_BYTES
 from emulation.traces._tables import Piece, read_table, row_of_numbers
 from emulation.traces.reader import read_recordings

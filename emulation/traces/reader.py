@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from emulation.errors import TraceError
 from emulation.traces._parse import parse_trace
-from emulation.traces._sources import Refuse, TraceFile, find_files, refuse
+from emulation.traces._sources import TraceFile, find_files, refuse
 from emulation.traces.recording import MAX_RECORDING_MS, ParsedFile, Recording, join_files
 from emulation.traces.trace import OPPORTUNITY_BYTES
 from kmod.terminal import counted, listed
 
-__all__ = ["Reading", "read", "read_recordings", "survey"]
+__all__ = ["Reading", "read", "read_recordings"]
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -55,48 +55,36 @@ def read(
     paths: Paths,
     *,
     skip_bad: bool = False,
-    wanted: Callable[[str], bool] | None = None,
+    may_be_empty: bool = False,
+    wanted: Callable[[str], bool] = lambda _: True,
     progress: Callable[[str], None] | None = None,
 ) -> Reading:
     """Read trace files, folders of them and .tar.xz archives (in memory), and join consecutive files.
 
-    skip_bad: leave bad files out and list them, instead of raising at the first. wanted: decides by the name of its
-    dataset whether a file is read. progress: called with each file's name. _sources.py says which files are read,
-    recording.py how files are joined, and how holes, short files and gaps are treated.
+    skip_bad: leave bad files out and list them, instead of raising at the first. may_be_empty: also if nothing else is
+    left. wanted: decides by the name of its dataset whether a file is read. progress: called with each file's name.
+    _sources.py says which files are read, recording.py how files are joined, and how holes, short files and gaps are
+    treated.
 
     Raises TraceError as _parse.parse_trace, _sources.find_files and recording.join_files do, for a file over 24 h or
     that looks like a file of delays, and if every file was left out.
     """
-    reading = survey(paths, bad=None if skip_bad else refuse, wanted=wanted, progress=progress)
-    if reading.skipped and not reading.recordings:
-        n_bad = counted(len(reading.skipped), "bad file was", "bad files were")
-        raise TraceError(f"{reading.skipped[0]}; {n_bad} left out, and nothing is left")
-    return reading
-
-
-def survey(
-    paths: Paths,
-    *,
-    bad: Refuse | None = None,
-    wanted: Callable[[str], bool] | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> Reading:
-    """Read as `read` does, and list each bad file in the result. bad: called with each of their errors instead.
-
-    Raises TraceError as _sources.find_files does.
-    """
     skipped: list[str] = []
     unread: list[str] = []
     files: list[ParsedFile] = []
-    bad = bad or (lambda error: skipped.append(str(error)))
-    for file in find_files(_as_paths(paths), wanted=wanted or _every, bad=bad, unread=unread):
+    bad = (lambda error: skipped.append(str(error))) if skip_bad else refuse
+    for file in find_files(_as_paths(paths), wanted=wanted, bad=bad, unread=unread):
         if progress is not None:
             progress(file.name)
         try:
             files.append(_parsed(file))
         except TraceError as error:
             bad(error)
-    return Reading(tuple(join_files(files, bad=bad)), tuple(skipped), tuple(unread))
+    recordings = tuple(join_files(files, bad=bad))
+    if skipped and not recordings and not may_be_empty:
+        n_bad = counted(len(skipped), "bad file was", "bad files were")
+        raise TraceError(f"{skipped[0]}; {n_bad} left out, and nothing is left")
+    return Reading(recordings, tuple(skipped), tuple(unread))
 
 
 def read_recordings(paths: Paths, *, skip_bad: bool = False) -> list[Recording]:
@@ -126,11 +114,6 @@ def _looks_like_delays(times_ms: NDArray[np.uint32]) -> bool:
     first_ms, last_ms = int(times_ms[0]), int(times_ms[-1])
     is_narrow = first_ms >= DELAY_LEAST_MS and last_ms < DELAY_BELOW_MS and 4 * first_ms >= last_ms
     return is_narrow and len(times_ms) * OPPORTUNITY_BYTES * 8 > DELAY_RATE_KBPS * last_ms
-
-
-def _every(dataset: str) -> bool:
-    del dataset
-    return True
 
 
 def _as_paths(paths: Paths) -> list[Path]:

@@ -15,7 +15,7 @@ but the last must be a full slot. The rules, in the order in which they apply:
     short      a file of another length (20 s in a series of 30) ends the recording: the rest of its slot is unknown
     gap        silence of at least 1 s within a recording is a real outage; it stays, and `gaps` lists it
     folders    a recording never crosses folders: hours in folders of their own become one recording per hour
-    day        a recording lasts at most 24 h, as a run does (emulation/scenario.py). A longer series continues in
+    day        a recording lasts at most 24 h, as a run does (emulation/scenario/model.py). A longer series continues in
                another recording. A single file that is longer is refused when it is read (reader.py)
 
 A file whose stem ends in no number, or whose neighbours are missing, is a recording by itself. Its period is then its

@@ -74,7 +74,7 @@ def require_part(reading: Reading, *, part: Part) -> list[Recording]:
     if not reading.recordings:
         other = OTHER[part]
         raise TraceError(
-            f"traces: expected traces to {USE[part]} on, got none that are asked for; "
+            f"traces: expected traces to {USE[part]} on, got none of the requested ones; "
             f"those in *{SUFFIX[other]} {USE[other]} alone"
         )
     return list(reading.recordings)

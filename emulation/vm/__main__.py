@@ -17,7 +17,7 @@ import click
 from emulation.errors import EmulationError
 from emulation.vm.guest import run_in_guest
 from emulation.vm.kernels import FULL_LINE, LINES
-from emulation.vm.modules import build_modules
+from emulation.vm.modules import build_modules, load_order
 from kmod.terminal import echo
 
 
@@ -63,7 +63,7 @@ def run(
     words = list(command)
     if with_modules:
         paths = build_modules(line).paths
-        load = " && ".join(f"insmod '{paths[name]}'" for name in load_order(list(paths)))
+        load = " && ".join(f"insmod '{paths[name]}'" for name in load_order(paths))
         words = ["sh", "-c", load + ' && exec "$@"', "sh", *words]
     here = ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(Path.cwd())]
     result = run_in_guest(line, [*here, *words], timeout_s=timeout_s, files=files)
@@ -72,11 +72,6 @@ def run(
     if kernel_log:
         sys.stderr.write(result.kernel_log)
     sys.exit(result.status)
-
-
-def load_order(names: list[str]) -> list[str]:
-    """Sort the names so that the module that the others depend on comes first."""
-    return sorted(names, key=lambda name: (name != "ccatune", name))
 
 
 if __name__ == "__main__":

@@ -61,14 +61,14 @@ class GuestResult:
     files: Path
 
 
-def _qemu(kernel: KernelLine, folder: Path, *, initramfs: Path, limits: _Limits) -> list[str]:
+def _qemu(kernel: KernelLine, folder: Path, *, initramfs: Path, own_clock: bool) -> list[str]:
     share = f"local,path={_escaped(folder)},security_model=none,multidevs=remap"
     return [
         *("setpriv", "--pdeathsig", "KILL"),
         *("qemu-system-x86_64", "-nodefaults", "-display", "none", "-no-reboot", "-no-user-config"),
-        *("-machine", "q35", "-accel", f"tcg,thread={'single' if limits.own_clock else 'multi'}", "-cpu", "max"),
-        *(("-icount", "shift=0,sleep=off") if limits.own_clock else ()),
-        *("-smp", str(limits.cpus), "-m", f"{limits.memory_mb}M"),
+        *("-machine", "q35", "-accel", f"tcg,thread={'single' if own_clock else 'multi'}", "-cpu", "max"),
+        *(("-icount", "shift=0,sleep=off") if own_clock else ()),
+        *("-smp", "1" if own_clock else "2", "-m", "2048M"),
         *("-kernel", str(kernel.image), "-initrd", str(initramfs)),
         # The clock is this machine's own counter, the same on all processors. Without tsc=reliable the kernel falls
         # back to a clock that costs an exit from the guest at every reading. Without no_timer_check the kernel takes
@@ -108,8 +108,6 @@ def run_in_guest(
     timeout_s: float,
     files: Path | None = None,
     environment: Mapping[str, str] | None = None,
-    cpus: int = 2,
-    memory_mb: int = 2048,
     own_clock: bool = False,
 ) -> GuestResult:
     """Boot the kernel line and run the command in it, as root, in the shared folder.
@@ -122,51 +120,36 @@ def run_in_guest(
         GuestError: the machine lacks something, the time is up, or the kernel died; with lines of the console.
     """
     kernel = kernel_line(line)
-    limits = _Limits(timeout_s=timeout_s, cpus=1 if own_clock else cpus, memory_mb=memory_mb, own_clock=own_clock)
-    job = _Job(shlex.join(command), dict(environment or {}), limits)
-    if files is not None:
-        files.mkdir(parents=True, exist_ok=True)
-        return _run(kernel, job, files.resolve())
-    with owned_folder("ccatune-guest-") as folder:
-        return _run(kernel, job, folder.resolve())
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Limits:
-    timeout_s: float
-    cpus: int
-    memory_mb: int
-    own_clock: bool
-
-
-@dataclass(frozen=True)
-class _Job:
-    command: str
-    environment: dict[str, str]
-    limits: _Limits
-
-
-def _run(kernel: KernelLine, job: _Job, folder: Path) -> GuestResult:
-    own = folder / ".guest"
-    shutil.rmtree(own, ignore_errors=True)
-    own.mkdir()
-    start = _START.format(
+    shown = shlex.join(command)
+    script = _START.format(
         share=SHARE,
         begins=_BEGINS,
         release=kernel.release,
         modules=shlex.quote(str(kernel.modules)),
-        command=job.command,
-        environment="\n".join(f"export {name}={shlex.quote(value)}" for name, value in job.environment.items()),
+        command=shown,
+        environment="\n".join(f"export {name}={shlex.quote(value)}" for name, value in (environment or {}).items()),
     )
-    (own / "start").write_text(start, encoding="utf-8")
+    if files is not None:
+        files.mkdir(parents=True, exist_ok=True)
+        return _run(kernel, shown, script, files.resolve(), timeout_s=timeout_s, own_clock=own_clock)
+    with owned_folder("ccatune-guest-") as folder:
+        return _run(kernel, shown, script, folder.resolve(), timeout_s=timeout_s, own_clock=own_clock)
+
+
+def _run(
+    kernel: KernelLine, command: str, script: str, folder: Path, *, timeout_s: float, own_clock: bool
+) -> GuestResult:
+    own = folder / ".guest"
+    shutil.rmtree(own, ignore_errors=True)
+    own.mkdir()
+    (own / "start").write_text(script, encoding="utf-8")
     initramfs = own / "initramfs"
     build_initramfs(kernel, initramfs)
-    qemu = _qemu(kernel, folder, initramfs=initramfs, limits=job.limits)
-    ended = _boot(qemu, timeout_s=job.limits.timeout_s)
+    ended = _boot(_qemu(kernel, folder, initramfs=initramfs, own_clock=own_clock), timeout_s=timeout_s)
     initramfs.unlink()
     if not (own / "status").exists() or not (own / "kernel.log").exists():
         raise GuestError(
-            f"kernel {kernel.release}: expected `{job.command}` to end within {job.limits.timeout_s:g} s, but {ended}; "
+            f"kernel {kernel.release}: expected `{command}` to end within {timeout_s:g} s, but {ended}; "
             f"it printed:\n{_last_lines(_text(own / 'stdout') + _text(own / 'stderr'))}\n"
             f"the console:\n{_dying_words(_text(own / 'console'))}"
         )

@@ -20,10 +20,9 @@ from pathlib import Path
 NAMESPACE = Path(__file__).resolve().parents[1] / "mahimahi" / "namespace"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from emulation.mahimahi.namespace import linklog, shells
+    from emulation.mahimahi.namespace import shells
 else:
     sys.path.insert(0, str(NAMESPACE))
-    import linklog
     import shells
 
 TRAFFIC = NAMESPACE / "traffic.py"
@@ -32,7 +31,11 @@ SHARE = Path(os.environ.get("CCATUNE_SHARE", "/nonexistent"))
 PYTHON = (sys.executable, "-I", "-S")
 
 FAR = "10.9.2.2"
+# The headers of the tun device, IPv4 and TCP with all options. A packet up to this size is taken to carry no data.
+CONTROL_BYTES = 4 + 20 + 60
 MAHIMAHI = Path("/tmp/mahimahi")  # noqa: S108 - of the guest
+# How many times as long programs wait as they say: on a busy machine.
+PATIENCE = 1
 
 
 def require_guest() -> None:
@@ -53,10 +56,26 @@ def run(*arguments: str | Path, check: bool = True, quiet: bool = True) -> str:
     return done.stdout
 
 
-def wait_for(holds: Callable[[], object], *, timeout_s: float, what: str, pause_s: float = 0.02) -> None:
-    """Wait until `holds` returns true. Raises TimeoutError, which names `what`, after timeout_s."""
-    end_s = time.monotonic() + timeout_s
+def wait_for(
+    holds: Callable[[], object],
+    *,
+    timeout_s: float,
+    what: str,
+    pause_s: float = 0.02,
+    of: subprocess.Popen[str] | None = None,
+) -> None:
+    """Wait until `holds` returns true.
+
+    of: the process that it depends on.
+
+    Raises:
+        TimeoutError: timeout_s, times PATIENCE, are over; names `what`.
+        RuntimeError: the process has ended.
+    """
+    end_s = time.monotonic() + PATIENCE * timeout_s
     while not holds():
+        if of is not None and of.poll() is not None and not holds():
+            raise RuntimeError(f"expected {what}, but its process ended with status {of.returncode}")
         if time.monotonic() >= end_s:
             raise TimeoutError(f"expected {what} within {timeout_s:g} s, it did not happen")
         time.sleep(pause_s)
@@ -189,7 +208,7 @@ def mahimahi(
     fetcher = [*PYTHON, str(TRAFFIC), "fetch", *fetch]
     with (
         shells.nested([["mm-delay", str(delay_ms)], link], folder=MAHIMAHI) as up,
-        process(*up[-1].enter, *fetcher, "--host", up[-1].base) as started,
+        process(*up[-1].enter, *fetcher, "--host", up[-1].address) as started,
     ):
         yield started
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -197,6 +216,6 @@ def mahimahi(
 
 
 def queueing_delays_ms(log: Path) -> list[tuple[int, int]]:
-    """(departure in ms since the log's start, time in the queue in ms) of each packet of a Mahimahi log."""
-    found = linklog.read_log(log.read_text(encoding="ascii"))
-    return list(zip(found.departures_ms, found.delays_ms, strict=True))
+    """(departure in ms of the shell's clock, time in the queue in ms) of each packet with data in mm-link's log."""
+    rows = [line.split() for line in log.read_text(encoding="ascii").splitlines() if " - " in line]
+    return [(int(at_ms), int(delay_ms)) for at_ms, _, size, delay_ms in rows if int(size) > CONTROL_BYTES]

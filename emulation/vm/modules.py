@@ -15,13 +15,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from emulation.vm.kernels import GuestError, KernelLine, cache_root, kernel_line
 from kmod.locks import locked
 
-__all__ = ["REPOSITORY", "BuiltModules", "build_modules"]
+__all__ = ["REPOSITORY", "BuiltModules", "build_modules", "load_order"]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -38,6 +39,11 @@ class BuiltModules:
     def warnings(self) -> list[str]:
         """The warnings and errors in the output of the build."""
         return [line for line in self.log.splitlines() if "warning:" in line.lower() or "error:" in line.lower()]
+
+
+def load_order(names: Iterable[str]) -> list[str]:
+    """Sort the names so that the module that the others depend on comes first."""
+    return sorted(names, key=lambda name: (name != "ccatune", name))
 
 
 def _mirror(source: Path, to: Path, kept: frozenset[str]) -> None:

@@ -5,8 +5,8 @@
 
 One boot serves all scenarios, which run one after the other. The guest has a clock of its own (`own_clock` of
 run_in_guest). So its computations cost its flows the same time on any machine, busy or not, and a run may take longer
-than its duration. `gr`, `roccet`, `rtcp_cubic`, `rtcp_bbr`, `rtcp_bbr3` and `reno` are modules of this repository. The
-module of `reno` is the same algorithm as the simulator's. cubic and bbr (version 1) are the kernel's. Parameters,
+than its duration. The algorithms that params.def marks as modules are those of this repository. reno, cubic and bbr
+(version 1) are the kernel's. Parameters,
 ensemble and clients of R-TCP belong to the network namespace of a run, and are removed with it. This process removes
 the folder of jobs and results; if it is killed, the next one that starts does (_folder.py).
 """
@@ -14,32 +14,30 @@ the folder of jobs and results; if it is killed, the next one that starts does (
 from __future__ import annotations
 
 import json
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from emulation.errors import EmulationError
-from emulation.mahimahi.launch import launch_words
+from emulation.mahimahi.in_bpf import KERNELS_OWN
 from emulation.mahimahi.measure import to_qos
+from emulation.mahimahi.process import BARE_PYTHON, launch_words
+from emulation.mahimahi.runner import Each, Progress, in_order
 from emulation.mahimahi.translate import Runner, to_job
-from emulation.qos import QoS
-from emulation.scenario import WITH_ENSEMBLE, Scenario
+from emulation.run.qos import QoS
+from emulation.scenario.model import Scenario
 from emulation.vm._folder import owned_folder
 from emulation.vm.guest import run_in_guest
 from emulation.vm.kernels import FULL_LINE, mahimahi_root
-from emulation.vm.modules import build_modules
+from emulation.vm.modules import build_modules, load_order
+from kmod.abi import ALGORITHMS
 
 __all__ = ["emulate", "emulate_each", "emulate_many", "guest_runner"]
 
-Progress = Callable[[int], None]
-# Called as soon as a run is over, with its number and its result, or the error if it has none.
-Each = Callable[[int, QoS | EmulationError], None]
-
-_OURS = frozenset(WITH_ENSEMBLE)  # the algorithms with parameters, from this repository's modules
-KERNEL_NAMES = {**{name: name for name in sorted(_OURS)}, "reno": "ccatune_reno", "cubic": "cubic", "bbr": "bbr"}
+_WITH_MODULE = frozenset(name for name, algorithm in ALGORITHMS.items() if algorithm.host == "module")
+_ALGORITHMS = {name: name for name in (*sorted(_WITH_MODULE), *KERNELS_OWN)}
 _LEAD_MS = 3000
 _SAMPLE_S = 0.05
 _BOOT_S = 300.0
@@ -55,8 +53,8 @@ def guest_runner() -> Runner:
     """What the guest's kernel supports. Raises EmulationError if Mahimahi was not downloaded."""
     return Runner(
         name="vm",
-        algorithms=KERNEL_NAMES,
-        tunable=_OURS,
+        algorithms=_ALGORITHMS,
+        tunable=_WITH_MODULE,
         lead_ms=_LEAD_MS,
         sample_s=_SAMPLE_S,
         mahimahi=str(mahimahi_root()),
@@ -65,13 +63,9 @@ def guest_runner() -> Runner:
 
 def _run_all(jobs: list[dict[str, Any]], *, line: str, folder: Path, timeout_s: float) -> None:
     modules = build_modules(line).paths
-    # The module that the others depend on comes first.
-    order = sorted(modules, key=lambda name: (name != "ccatune", name))
-    told = {"modules": [str(modules[name]) for name in order], "launch": launch_words(), "jobs": jobs}
-    (folder / "jobs.json").write_text(json.dumps(told), encoding="utf-8")
-    python = str(Path(sys.executable).resolve())
-    command = [python, "-I", "-S", str(_RUNS)]
-    done = run_in_guest(line, command, timeout_s=timeout_s, files=folder, own_clock=True)
+    work = {"modules": [str(modules[name]) for name in load_order(modules)], "launch": launch_words(), "jobs": jobs}
+    (folder / "jobs.json").write_text(json.dumps(work), encoding="utf-8")
+    done = run_in_guest(line, [*BARE_PYTHON, str(_RUNS)], timeout_s=timeout_s, files=folder, own_clock=True)
     if done.status:
         raise EmulationError(f"vm: expected the guest to run the scenarios, it ended with {done.status}: {done.stderr}")
 
@@ -84,18 +78,18 @@ class _Results:
         self._scenarios = scenarios
         self._each = each
         self._series_every_s = series_every_s
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._failure: BaseException | None = None
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def reported(self) -> Iterator[None]:
         """Report results during the block, and once more at its end, also if it ends with an exception."""
         over = threading.Event()
 
         def watch() -> None:
             try:
                 while not over.wait(_LOOK_S):
-                    self._tell()
+                    self._report()
             except BaseException as failure:
                 self._failure = failure
 
@@ -108,14 +102,14 @@ class _Results:
             watcher.join()
             if self._failure is not None:
                 raise self._failure
-            self._tell()
+            self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         for number, scenario in enumerate(self._scenarios):
             path = self._folder / f"result-{number}.json"
-            if number in self._told or not path.exists():
+            if number in self._reported or not path.exists():
                 continue
-            self._told.add(number)
+            self._reported.add(number)
             result = json.loads(path.read_text(encoding="utf-8"))
             if "error" in result:
                 self._each(number, EmulationError(f"{scenario.name}: {result['error']}"))
@@ -135,7 +129,7 @@ def emulate_each(
     runner = guest_runner()
     jobs = [to_job(scenario, runner) for scenario in scenarios]
     timeout_s = _BOOT_S + _SLOWER * sum(scenario.duration_s + _RUN_S for scenario in scenarios)
-    with owned_folder(_FOLDERS) as folder, _Results(folder, scenarios, each, series_every_s).told():
+    with owned_folder(_FOLDERS) as folder, _Results(folder, scenarios, each, series_every_s).reported():
         _run_all(jobs, line=line, folder=folder, timeout_s=timeout_s)
 
 
@@ -153,21 +147,9 @@ def emulate_many(
     Raises:
         EmulationError: as `emulate_each`, or if a run failed.
     """
-    results: dict[int, QoS | EmulationError] = {}
-
-    def each(number: int, found: QoS | EmulationError) -> None:
-        results[number] = found
-        if progress is not None:
-            progress(len(results))
-
-    emulate_each(scenarios, each, line=line, series_every_s=series_every_s)
-    found = []
-    for number in range(len(scenarios)):
-        result = results[number]
-        if isinstance(result, EmulationError):
-            raise result
-        found.append(result)
-    return found
+    return in_order(
+        lambda each: emulate_each(scenarios, each, line=line, series_every_s=series_every_s), progress=progress
+    )
 
 
 def emulate(scenario: Scenario, *, line: str = FULL_LINE, series_every_s: float | None = None) -> QoS:

@@ -31,12 +31,12 @@ def run(words: list[str], job: object) -> str:
 
 def main() -> None:
     """Load the modules and run the jobs."""
-    told = json.loads((SHARE / "jobs.json").read_text(encoding="utf-8"))
+    work = json.loads((SHARE / "jobs.json").read_text(encoding="utf-8"))
     subprocess.run(["modprobe", "-a", *KERNEL_MODULES], check=True)
-    for module in told["modules"]:
+    for module in work["modules"]:
         subprocess.run(["insmod", module], check=True)
-    for number, job in enumerate(told["jobs"]):
-        text = run(told["launch"], job)
+    for number, job in enumerate(work["jobs"]):
+        text = run(work["launch"], job)
         part = SHARE / f"result-{number}.part"
         part.write_text(text, encoding="utf-8")
         part.rename(SHARE / f"result-{number}.json")

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The BPF host: what kmod/linux/ccatune.h is for the modules, under the same names, so that the
- * operations of an algorithm (kmod/linux/gr_ops.h ...) serve both.
+ * operations of an algorithm (kmod/linux/table_ops.h) serve both.
  *
- * An object defines CCATUNE_ID, the CCA_ID_ of its algorithm, and includes this, then the
- * operations, and has CCATUNE_FLOWS(struct of a flow). One configuration serves all network
- * namespaces.
+ * An object defines CCATUNE_ALGORITHM, includes this and its algorithm's adapter, and has
+ * CCATUNE_FLOWS(struct of a flow). One configuration serves all network namespaces.
  */
 #ifndef CCATUNE_BPF_H
 #define CCATUNE_BPF_H
@@ -14,8 +13,8 @@
 
 #define CCA_FN static inline
 #define ENS_PARAMS CCATUNE_PARAMS
-/* A map holds no pointers: the values lie behind the table (layout.h). */
-#define ENS_VALUE(table, index) ccatune_value((const struct ccatune_config *)(table), index)
+/* A map holds no pointers: the values follow the table (layout.h). */
+#define ENS_VALUE(table, index) ccatune_value((const struct ccatune_table *)(table), index)
 
 #define CCA_INDEX(i, count) ccatune_index(i, count)
 
@@ -26,24 +25,30 @@ static inline u64 ccatune_index(u64 i, const u64 count)
 	return i;
 }
 
-struct ccatune_config;
-static inline u32 ccatune_value(const struct ccatune_config *config, u32 index);
+struct ccatune_table;
+static inline u32 ccatune_value(const struct ccatune_table *table, u32 index);
 
 #include "params.h"
+#include "../linux/host.h"
 
 /* How many parameters the algorithm has: the verifier needs the bound. */
 enum {
 	CCATUNE_PARAMS = 0
-#define CCA_PARAM(algorithm, name, unit, min, default, max, kind, meaning) \
-	+ (CCA_ID_##algorithm == CCATUNE_ID)
+#define CCA_ONLY CCATUNE_ID
+#define CCA_PARAM(algorithm, name, unit, min, default, max, kind, meaning) + 1
 #include "params.def"
 };
 
-#include "ensemble_recording.h"
-#include "histogram.h"
 #include "layout.h"
 
 char LICENSE[] SEC("license") = "GPL";
+
+/*
+ * A function that is not static: the verifier checks it once, by its types, and not anew for each
+ * path that leads to it. A pointer may then be NULL as far as it knows.
+ */
+#define CCATUNE_PART noinline
+#define CCATUNE_LACKS(condition) (condition)
 
 #define CCATUNE_CONG_CONTROL(name) \
 	static noinline void name(struct sock *sk, const struct rate_sample *rs)
@@ -118,7 +123,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct ccatune_counters);
+	__type(value, struct ccatune_totals);
 } counters SEC(".maps");
 
 /* Of ccatune-bpf alone. */
@@ -142,28 +147,49 @@ static inline struct ccatune_config *ccatune_config(void)
 	return ccatune_in(&configs, 0, 0);
 }
 
-static inline struct ccatune_counters *ccatune_counters(void)
+static inline struct ccatune_totals *ccatune_totals(void)
 {
 	u32 place = 0;
 
 	return bpf_map_lookup_elem(&counters, &place);
 }
 
-static inline void ccatune_count(u64 *count, u64 by)
-{
-	__sync_fetch_and_add(count, by);
-}
+#define ccatune_add(count, by) __sync_fetch_and_add(count, by)
 
 /*
  * The text bounds the table, but the verifier does not know. The compiler must not see the mask,
  * or it may prove it needless and leave it out.
  */
-static inline u32 ccatune_value(const struct ccatune_config *config, u32 index)
+static inline u32 ccatune_value(const struct ccatune_table *table, u32 index)
 {
 	u64 at = index;
 
 	asm volatile("%0 &= %1" : "+r"(at) : "i"(CCATUNE_MAX_VALUES - 1));
-	return config->values[at];
+	return table->values[at];
+}
+
+/* A set of parameters: the verifier needs its size. */
+struct ccatune_set {
+	u32 value[CCATUNE_PARAMS];
+};
+
+CCATUNE_PART int ens_flow_end_epoch_part(struct ens_flow *f, const struct ccatune_table *table,
+					 u64 now_us, const struct ens_values *values,
+					 struct ccatune_set *params)
+{
+	if (f && values && params)
+		ens_flow_end_epoch(f, table ? &table->ens : NULL, now_us, values, params);
+	return 0;
+}
+
+#define ens_flow_end_epoch(f, table, now_us, values, params) \
+	ens_flow_end_epoch_part(f, (const struct ccatune_table *)(table), now_us, values, \
+				(struct ccatune_set *)(params))
+
+static inline void ccatune_need_pacing(struct sock *sk)
+{
+	if (sk->sk_pacing_status == SK_PACING_NONE)
+		sk->sk_pacing_status = SK_PACING_NEEDED;
 }
 
 /* --- what applies to a flow --------------------------------------------------- */
@@ -220,149 +246,33 @@ static inline u8 ccatune_flow_class(const struct ccatune_flow *flow, const struc
 	return (u8)config->setting[CCATUNE_DEFAULT_CLASS];
 }
 
-/* Adds a sample of queueing delay to the current epoch, as ens_clock_on_ack() does. */
-static inline void ccatune_flow_sample(struct ccatune_flow *flow, const struct cca_ack *ack,
-				       u32 queueing_delay_us)
-{
-	u32 bucket;
+/* --- sums ---------------------------------------------------------------------- */
 
-	if (!ack->rtt_us || ack->app_limited || flow->samples == CCA_MAX_PKTS)
-		return;
-	flow->samples++;
-	flow->delay_us += queueing_delay_us;
-	flow->within += queueing_delay_us <= flow->target_us;
-	bucket = cca_histogram_bucket(queueing_delay_us);
-	if (bucket < CCA_HISTOGRAM_BUCKETS)
-		flow->bucket[bucket]++;
-}
-
-/*
- * What follows is not static: the verifier checks such a function once, by its types, and not anew
- * for each path that leads to it. A pointer may then be NULL as far as it knows.
- */
-noinline int ccatune_clear_samples(struct ccatune_flow *flow)
-{
-	u32 i;
-
-	if (!flow)
-		return 0;
-	flow->samples = 0;
-	flow->within = 0;
-	flow->delay_us = 0;
-	for (i = 0; i < CCA_HISTOGRAM_BUCKETS; i++)
-		flow->bucket[i] = 0;
-	return 0;
-}
-
-static inline void ccatune_flow_begin_epoch(struct ccatune_flow *flow, const struct sock *sk,
-					    u64 now_us)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	flow->epoch_start_us = now_us;
-	flow->epoch_bytes = tp->bytes_acked;
-	flow->epoch_segments = tp->data_segs_out;
-	flow->epoch_retransmitted = tp->total_retrans;
-	ccatune_clear_samples(flow);
-}
-
-/* The class of a flow's row (ens_row_index()). */
-static inline u32 ccatune_class_of(const struct ccatune_table *table, u8 delay_class)
-{
-	u32 class = cca_min_u32(delay_class, ens_state_rows(&table->ens) - 1);
-
-	return class < ENS_MAX_CLASSES ? class : 0;
-}
-
-/* The sums of the flow's row and group. */
-static inline struct ccatune_sums *ccatune_flow_sums(const struct ccatune_flow *flow)
+static inline struct ccatune_sums *ccatune_sums_of(const struct ccatune_flow *flow,
+						   const struct ccatune_table *table)
 {
 	return ccatune_in(&sums, flow->table & 1, flow->row * CCATUNE_GROUPS + flow->group);
 }
 
-/* Adds the epoch that ends: epoch_bytes, _segments and _retransmitted are those of the epoch. */
-noinline int ccatune_add_epoch(struct ccatune_flow *flow, u32 class, u64 time_us)
+static inline struct ccatune_delays *ccatune_delays_of(const struct ccatune_flow *flow,
+						       const struct ccatune_table *table,
+						       u32 class)
 {
-	struct ccatune_delays *of_class;
-	struct ccatune_sums *of_row;
-	u32 i;
-
-	if (!flow)
-		return 0;
-	of_row = ccatune_flow_sums(flow);
-	if (!of_row)
-		return 0;
-	ccatune_count(&of_row->epochs, 1);
-	ccatune_count(&of_row->time_us, time_us);
-	ccatune_count(&of_row->bytes, flow->epoch_bytes);
-	ccatune_count(&of_row->segments, flow->epoch_segments);
-	ccatune_count(&of_row->retransmitted, flow->epoch_retransmitted);
-	ccatune_count(&of_row->samples, flow->samples);
-	ccatune_count(&of_row->delay_us, flow->delay_us);
-	ccatune_count(&of_row->within, flow->within);
-	of_class = ccatune_in(&delays, flow->table & 1, class * CCATUNE_GROUPS + flow->group);
-	if (!of_class || !flow->samples)
-		return 0;
-	for (i = 0; i < CCA_HISTOGRAM_BUCKETS; i++)
-		if (flow->bucket[i])
-			ccatune_count(&of_class->bucket[i], flow->bucket[i]);
-	return 0;
+	return ccatune_in(&delays, flow->table & 1, class * CCATUNE_GROUPS + flow->group);
 }
 
-noinline int ccatune_take_row(struct ccatune_flow *flow, struct ccatune_table *table,
-			      struct ens_clock *clock, u32 turn)
+static inline struct ccatune_counters *ccatune_counts(const struct ccatune_flow *flow)
 {
-	struct ccatune_sums *of_row;
-	u32 class;
+	struct ccatune_totals *totals = ccatune_totals();
 
-	if (!flow || !table || !clock)
-		return 0;
-	flow->row = ens_row_index(&table->ens, clock->state, clock->delay_class);
-	class = ccatune_class_of(table, clock->delay_class);
-	flow->target_us = U32_MAX;	/* without classes every delay is within the target */
-	if (table->ens.n_classes)
-		flow->target_us = table->ens.classes[class].queueing_delay_us;
-	of_row = ccatune_flow_sums(flow);
-	if (!of_row)
-		return 0;
-	ccatune_count(&of_row->visits, 1);
-	if (turn == ENS_LOOKED_UP)
-		ccatune_count(&of_row->lookups, 1);
-	return 0;
+	return totals ? &totals->counters : NULL;
 }
 
-/* As in kmod/linux/flow.c. An epoch that began under another table is not counted. */
-static inline void
-ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
-			 const struct ens_flow *ens, struct ccatune_table *table, u64 now_us)
-{
-	const struct ens_clock *clock = &ens->clock;
-	struct ccatune_counters *counts = ccatune_counters();
-	bool same = table && flow->table == table->ens.generation;
-	const struct tcp_sock *tp = tcp_sk(sk);
-	u8 turn = ens->turn;
+#define ccatune_group_of(flow, table, held_back) ((held_back) ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE)
 
-	if (counts && turn <= ENS_KEPT)
-		ccatune_count(&counts->turns[turn], 1);
-	if (same) {
-		flow->epoch_bytes = tp->bytes_acked - flow->epoch_bytes;
-		flow->epoch_segments = tp->data_segs_out - flow->epoch_segments;
-		flow->epoch_retransmitted = tp->total_retrans - flow->epoch_retransmitted;
-		ccatune_add_epoch(flow, ccatune_class_of(table, flow->delay_class),
-				  cca_elapsed_us(now_us, flow->epoch_start_us));
-	}
-	if (counts && same && turn != ENS_KEPT)
-		ccatune_count(&counts->reoptimisations, 1);
-	ccatune_flow_begin_epoch(flow, sk, now_us);
-	flow->turn = turn;
-	flow->delay_class = clock->delay_class;
-	flow->group = ens->held_back ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE;
-	flow->table = 0;
-	if (table && clock->state != ENS_NO_STATE) {
-		flow->table = table->ens.generation;
-		ccatune_take_row(flow, table, (struct ens_clock *)clock, turn);
-	}
-}
+#include "../linux/sums.h"
+
+#define ccatune_flow_epoch_ended ccatune_end_epoch
 
 /* --- recording ---------------------------------------------------------------- */
 
@@ -389,7 +299,7 @@ static inline struct ccatune_recording *ccatune_recording_still(struct ccatune_r
  * Finishes the record and copies it into the recording, if there is room. Tables and parameters are
  * recorded by ccatune-bpf, which knows them.
  */
-noinline int ccatune_keep_record(struct ccatune_recording *recording, struct rec_record *record)
+CCATUNE_PART int ccatune_keep_record(struct ccatune_recording *recording, struct rec_record *record)
 {
 	u32 place_of_map = 0, at = 0;
 	void *map = bpf_map_lookup_elem(&records, &place_of_map);
@@ -441,7 +351,7 @@ static inline void ccatune_record(struct ccatune_recording *recording, struct re
 		__type(key, u32); \
 		__type(value, type_of_flow); \
 	} blank SEC(".maps"); \
-	static inline type_of_flow *ccatune_flow_of(const struct sock *sk) \
+	static inline type_of_flow *alg_flow_of(const struct sock *sk) \
 	{ \
 		u64 key = inet_csk(sk)->icsk_ca_priv[0]; \
 	\
@@ -486,15 +396,15 @@ static inline void ccatune_flow_note(struct ccatune_flow *flow, const struct soc
 static inline bool ccatune_flow_new(struct sock *sk, void *flows_of_object, void *blank_of_object)
 {
 	struct ccatune_config *config = ccatune_config();
-	struct ccatune_counters *counts = ccatune_counters();
+	struct ccatune_totals *totals = ccatune_totals();
 	u32 place = 0;
 	void *zeros = bpf_map_lookup_elem(blank_of_object, &place);
 	u64 key;
 
 	inet_csk(sk)->icsk_ca_priv[0] = 0;
-	if (!config || !counts || !zeros || counts->flows >= config->setting[CCATUNE_MAX_FLOWS])
+	if (!config || !totals || !zeros || totals->flows >= config->setting[CCATUNE_MAX_FLOWS])
 		return false;
-	key = __sync_fetch_and_add(&counts->keys, 1) + 1;
+	key = __sync_fetch_and_add(&totals->keys, 1) + 1;
 	if (bpf_map_update_elem(flows_of_object, &key, zeros, BPF_NOEXIST))
 		return false;
 	inet_csk(sk)->icsk_ca_priv[0] = key;
@@ -504,7 +414,7 @@ static inline bool ccatune_flow_new(struct sock *sk, void *flows_of_object, void
 static inline void ccatune_flow_begin(struct ccatune_flow *flow, const struct sock *sk)
 {
 	struct ccatune_config *config = ccatune_config();
-	struct ccatune_counters *counts = ccatune_counters();
+	struct ccatune_totals *totals = ccatune_totals();
 
 	flow->hash = bpf_get_prandom_u32();
 	flow->start_delivered = tcp_sk(sk)->delivered;
@@ -513,23 +423,23 @@ static inline void ccatune_flow_begin(struct ccatune_flow *flow, const struct so
 	ccatune_put_addresses(flow, sk);
 	ccatune_flow_begin_epoch(flow, sk, tcp_clock_us());
 	ccatune_flow_note(flow, sk);
-	if (!counts)
+	if (!totals)
 		return;
-	ccatune_count(&counts->flows_started, 1);
-	ccatune_count(&counts->flows, 1);
+	ccatune_add(&totals->counters.flows_started, 1);
+	ccatune_add(&totals->flows, 1);
 }
 
 static inline void ccatune_flow_end(struct sock *sk, void *flows_of_object)
 {
 	u64 key = inet_csk(sk)->icsk_ca_priv[0];
-	struct ccatune_counters *counts = ccatune_counters();
+	struct ccatune_totals *totals = ccatune_totals();
 
 	if (!key)
 		return;
 	inet_csk(sk)->icsk_ca_priv[0] = 0;
 	bpf_map_delete_elem(flows_of_object, &key);
-	if (counts)
-		ccatune_count(&counts->flows, (u64)-1);
+	if (totals)
+		ccatune_add(&totals->flows, (u64)-1);
 }
 
 /*
@@ -538,11 +448,11 @@ static inline void ccatune_flow_end(struct sock *sk, void *flows_of_object)
  */
 static inline void ccatune_fall_back(struct sock *sk)
 {
-	struct ccatune_counters *counts = ccatune_counters();
+	struct ccatune_totals *totals = ccatune_totals();
 	char cubic[] = "cubic", reno[] = "reno";
 
-	if (counts)
-		ccatune_count(&counts->allocation_fallbacks, 1);
+	if (totals)
+		ccatune_add(&totals->counters.allocation_fallbacks, 1);
 	if (bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, cubic, sizeof(cubic)))
 		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
 }

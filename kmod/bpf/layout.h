@@ -18,6 +18,10 @@
 
 #include "../linux/host.h"
 
+typedef u64 ccatune_count;
+
+#include "../linux/counts.h"
+
 #define CCATUNE_MOST_FLOWS 65536u	/* of an object */
 #define CCATUNE_MAX_VALUES (1u << 17)	/* of a table: each takes at least 2 of 256 KiB of text */
 
@@ -29,14 +33,9 @@ enum ccatune_setting {
 	CCATUNE_SETTINGS,
 };
 
-enum ccatune_group {
-	CCATUNE_ENSEMBLE,		/* flows that use the rows of the table */
-	CCATUNE_HELD_BACK,		/* flows that hold_back_permille keeps on the parameters */
-	CCATUNE_GROUPS,
-};
-
 struct ccatune_table {
-	struct ens_table ens;
+	struct ens_table ens;		/* first: ENS_VALUE() in ccatune.h relies on it */
+	u32 values[CCATUNE_MAX_VALUES];
 };
 
 struct ccatune_params {
@@ -45,8 +44,7 @@ struct ccatune_params {
 };
 
 struct ccatune_config {
-	struct ccatune_table table;	/* first: ENS_VALUE() in ccatune.h relies on it */
-	u32 values[CCATUNE_MAX_VALUES];
+	struct ccatune_table table;
 	struct ccatune_params params;
 	u32 setting[CCATUNE_SETTINGS];
 	u32 class_shift;		/* of class_mask */
@@ -54,24 +52,6 @@ struct ccatune_config {
 	u32 has_table;
 	u32 has_params;			/* written, and not cleared since */
 	u64 changes;			/* of table, parameters and settings */
-};
-
-/* Sums over the epochs that flows spent on a row. */
-struct ccatune_sums {
-	u64 visits;			/* epochs that began on it */
-	u64 lookups;			/* of these: found by level, neither kept nor raised */
-	u64 epochs;			/* of these: ended, and counted below */
-	u64 time_us;
-	u64 bytes;			/* acknowledged */
-	u64 segments;			/* sent, retransmitted ones included */
-	u64 retransmitted;
-	u64 samples;			/* of queueing delay */
-	u64 delay_us;			/* their sum */
-	u64 within;			/* samples at or below the class's target */
-};
-
-struct ccatune_delays {
-	u64 bucket[CCA_HISTOGRAM_BUCKETS];
 };
 
 /* What ccatune-bpf alone writes. */
@@ -84,12 +64,9 @@ struct ccatune_host {
 };
 
 /* Since the object was loaded. */
-struct ccatune_counters {
+struct ccatune_totals {
+	struct ccatune_counters counters;
 	u64 flows;
-	u64 flows_started;
-	u64 allocation_fallbacks;
-	u64 turns[ENS_KEPT + 1];	/* by enum ens_turn */
-	u64 reoptimisations;
 	u64 keys;			/* of flows, given so far */
 };
 
@@ -120,7 +97,7 @@ struct ccatune_flow {
 	u8 is_ipv6;
 	u8 delay_class;
 	u8 group;			/* enum ccatune_group */
-	u8 turn;			/* that began the epoch */
+	u8 epoch_end;			/* that began the epoch */
 	u32 bucket[CCA_HISTOGRAM_BUCKETS];
 };
 

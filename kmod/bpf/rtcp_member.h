@@ -9,4 +9,18 @@ struct rtcp_member {
 	struct rtcp_client own;
 };
 
+static inline struct rtcp_client *rtcp_member_client(const struct rtcp_member *m)
+{
+	return (struct rtcp_client *)&m->own;
+}
+
+#define rtcp_member_is_own(m) true
+#define rtcp_member_number(m) 0
+#define rtcp_member_join(m, sk, now_us) rtcp_client_init(&(m)->own, now_us)
+#define rtcp_member_part(m) do { } while (0)
+#define rtcp_member_lock(m, recording, anew) do { } while (0)
+#define rtcp_member_unlock(m) do { } while (0)
+#define rtcp_member_renew(m, recording, now_us) do { } while (0)
+#define rtcp_member_on_ack(m, recording, now_us) do { } while (0)
+
 #endif /* CCATUNE_BPF_RTCP_MEMBER_H */

@@ -22,14 +22,14 @@
 struct ens_flow {
 	struct ens_clock clock;
 	u32 hash;			/* any fixed number; decides who is held back */
-	u8 turn;			/* enum ens_turn of the last ACK */
+	u8 epoch_end;			/* enum ens_epoch_end of the last ACK */
 	bool held_back;			/* by the table at the last end of an epoch */
 };
 
 CCA_FN void ens_flow_init(struct ens_flow *f, const struct cca_start *start, u8 delay_class,
 			  u32 hash)
 {
-	f->turn = ENS_WAITED;
+	f->epoch_end = ENS_WAITED;
 	f->hash = hash;
 	f->held_back = false;
 	ens_clock_init(&f->clock, start, delay_class);
@@ -43,13 +43,13 @@ CCA_FN void ens_flow_set_class(struct ens_flow *f, u8 delay_class)
 
 /*
  * Call this after the algorithm's own function for an ACK. If it returns true, the epoch is
- * over, and ens_flow_turn() must follow.
+ * over, and ens_flow_end_epoch() must follow.
  */
 CCA_FN bool ens_flow_on_ack(struct ens_flow *f, const struct cca_ack *ack, u32 queueing_delay_us,
 			    bool in_slow_start)
 {
 	ens_clock_on_ack(&f->clock, ack, queueing_delay_us);
-	f->turn = ENS_WAITED;
+	f->epoch_end = ENS_WAITED;
 	return ens_clock_is_due(&f->clock, ack->now_us, in_slow_start);
 }
 
@@ -57,10 +57,10 @@ CCA_FN bool ens_flow_on_ack(struct ens_flow *f, const struct cca_ack *ack, u32 q
  * Ends the epoch. table: the one in force, NULL for none. values: on its axes. params: the
  * host's current parameters; those that the ensemble covers are overwritten.
  */
-CCA_FN void ens_flow_turn(struct ens_flow *f, const struct ens_table *table, u64 now_us,
+CCA_FN void ens_flow_end_epoch(struct ens_flow *f, const struct ens_table *table, u64 now_us,
 			  const struct ens_values *values, void *params)
 {
-	f->turn = (u8)ens_clock_turn(&f->clock, table, now_us, values);
+	f->epoch_end = (u8)ens_clock_end_epoch(&f->clock, table, now_us, values);
 	f->held_back = table && ens_held_back(table, f->hash);
 	if (table && !f->held_back && f->clock.state != ENS_NO_STATE)
 		ens_take_row(table, f->clock.state, f->clock.delay_class, params);
@@ -69,27 +69,18 @@ CCA_FN void ens_flow_turn(struct ens_flow *f, const struct ens_table *table, u64
 /*
  * The host recalls rows. Returns whether this flow must look up its row again in `table`
  * (NULL for none). It need not if its row is from this table, or in its first slow start,
- * which has no row. Sets the flow's turn to ENS_WAITED.
+ * which has no row. Sets the flow's epoch_end to ENS_WAITED.
  */
 CCA_FN bool ens_flow_is_recalled(struct ens_flow *f, const struct ens_table *table)
 {
 	const struct ens_clock *c = &f->clock;
 
-	f->turn = ENS_WAITED;
+	f->epoch_end = ENS_WAITED;
 	if (!c->epoch)
 		return false;
 	if (!table)
 		return c->state != ENS_NO_STATE;
 	return c->state == ENS_NO_STATE || c->generation != table->generation;
-}
-
-/* As ens_flow_turn(), for an algorithm whose first axis is the measured throughput. */
-CCA_FN void ens_flow_throughput_turn(struct ens_flow *f, const struct ens_table *table, u64 now_us,
-				     u64 second_value, void *params)
-{
-	struct ens_values values = ens_clock_values(&f->clock, second_value);
-
-	ens_flow_turn(f, table, now_us, &values, params);
 }
 
 CCA_FN void ens_flow_on_event(struct ens_flow *f, const struct cca_event *ev)

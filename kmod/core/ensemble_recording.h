@@ -19,7 +19,7 @@ CCA_FN void ens_flow_put_ack(struct rec_record *r, const struct ens_flow *f,
 {
 	rec_put_ack(r, ack);
 	r->delay_class = f->clock.delay_class;
-	if (f->turn == ENS_WAITED)
+	if (f->epoch_end == ENS_WAITED)
 		return;
 	r->table = table;
 	r->params = params;
@@ -38,7 +38,7 @@ CCA_FN void ens_flow_put_recall(struct rec_record *r, const struct ens_flow *f, 
 CCA_FN void ens_flow_put_outcome(struct rec_record *r, const struct ens_flow *f,
 				 const void *set, u32 id)
 {
-	r->turn = f->turn;
+	r->epoch_end = f->epoch_end;
 	r->held_back = f->held_back;
 	r->word[REC_STATE] = f->clock.state;
 	r->word[REC_EPOCH] = f->clock.epoch;

@@ -51,7 +51,7 @@ struct ens_values {
 };
 
 /* How the flow's state, which selects its row, changed at the end of the epoch. */
-enum ens_turn {
+enum ens_epoch_end {
 	ENS_WAITED,		/* the epoch continues */
 	ENS_LOOKED_UP,		/* the state is that of the measured level */
 	ENS_RAISED,		/* the state is above the measured level, by `raises` levels */
@@ -184,7 +184,7 @@ CCA_FN bool ens_clock_holds(const struct ens_clock *c, u32 within)
 }
 
 /* The epsilon rule, for a flow whose state is from the same table. */
-CCA_FN enum ens_turn ens_clock_judge(const struct ens_clock *c)
+CCA_FN enum ens_epoch_end ens_clock_judge(const struct ens_clock *c)
 {
 	if (!c->percentile || !c->samples || !ens_clock_holds(c, c->within_high))
 		return ENS_LOOKED_UP;
@@ -192,43 +192,49 @@ CCA_FN enum ens_turn ens_clock_judge(const struct ens_clock *c)
 }
 
 /*
- * Measures the throughput of the epoch that ends. Returns the axis values for an algorithm
- * whose first axis is this throughput. Without an estimate the previous one is returned.
+ * Measures the throughput of the epoch that ends, and returns whether there was an estimate.
+ * Without one, measured_bytes_per_s stays that of an epoch before.
  */
-CCA_FN struct ens_values ens_clock_values(struct ens_clock *c, u64 second_value)
+CCA_FN bool ens_clock_measured(struct ens_clock *c)
 {
 	u64 measured = ens_clock_measure(c);
-	struct ens_values values;
 
 	if (measured)
 		c->measured_bytes_per_s = measured;
-	values.axis[0] = c->measured_bytes_per_s;
-	values.axis[1] = second_value;
-	values.is_new = measured != 0;
-	return values;
+	return measured != 0;
 }
+
+/*
+ * Sets the values of a flow on the axes of a table (NULL for none). value(flow, number) is the
+ * algorithm's function for the axis with this number in params.def. The second value has no
+ * meaning if the table has one axis.
+ */
+#define ENS_SET_AXES(values, table, value, flow) do { \
+	(values)->axis[0] = value(flow, (table) ? (table)->axis[0].number : 0); \
+	(values)->axis[1] = value(flow, (table) ? (table)->axis[1].number : 0); \
+} while (0)
 
 /*
  * Ends the epoch and selects the state of the next one. Without a table (NULL) there is no
  * state, but the measurement continues.
  */
-CCA_FN enum ens_turn ens_clock_turn(struct ens_clock *c, const struct ens_table *t,
+CCA_FN enum ens_epoch_end ens_clock_end_epoch(struct ens_clock *c, const struct ens_table *t,
 				    u64 now_us, const struct ens_values *values)
 {
-	enum ens_turn turn = ENS_LOOKED_UP;
+	enum ens_epoch_end epoch_end = ENS_LOOKED_UP;
 	u32 level;
 
 	if (!t || (!values->is_new && c->state == ENS_NO_STATE)) {
-		turn = ENS_KEPT;
+		epoch_end = ENS_KEPT;
 	} else {
 		if (c->state != ENS_NO_STATE && c->generation == t->generation)
-			turn = values->is_new ? ens_clock_judge(c) : ENS_KEPT;
+			epoch_end = values->is_new ? ens_clock_judge(c) : ENS_KEPT;
 		level = ens_level(&t->axis[0], values->axis[0]);
-		if (turn == ENS_RAISED)
+		if (epoch_end == ENS_RAISED)
 			c->raises = (u8)cca_min_u32(c->raises + 1u, ENS_MAX_LEVELS);
-		else if (turn == ENS_LOOKED_UP)
+		else if (epoch_end == ENS_LOOKED_UP)
 			c->raises = 0;
-		if (turn != ENS_KEPT)
+		if (epoch_end != ENS_KEPT)
 			c->state = ens_state(t, level + c->raises, values->axis[1]);
 	}
 	if (t)
@@ -237,7 +243,7 @@ CCA_FN enum ens_turn ens_clock_turn(struct ens_clock *c, const struct ens_table 
 		c->state = ENS_NO_STATE;
 	c->epoch++;
 	ens_clock_start_epoch(c, now_us);
-	return turn;
+	return epoch_end;
 }
 
 #endif /* CCA_EPOCH_H */

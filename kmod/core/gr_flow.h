@@ -13,6 +13,12 @@
 #include "ensemble_flow.h"
 #include "gr.h"
 
+enum gr_axis {
+#define CCA_ONLY CCA_ID_gr
+#define CCA_AXIS(algorithm, name, meaning) GR_AXIS_##name,
+#include "params.def"
+};
+
 struct gr_flow {
 	struct gr_state gr;
 	struct ens_flow ens;
@@ -26,6 +32,24 @@ CCA_FN void gr_flow_init(struct gr_flow *f, const struct gr_params *defaults,
 	f->params = *defaults;
 	ens_flow_init(&f->ens, start, delay_class, hash);
 	gr_init(&f->gr, &f->params, start, d);
+}
+
+/* The flow's value on the axis with this number in params.def. */
+CCA_FN u64 gr_axis_value(const struct gr_flow *f, u32 axis)
+{
+	return axis == GR_AXIS_throughput_bytes_per_s ? f->ens.clock.measured_bytes_per_s : 0;
+}
+
+/* defaults: as of gr_flow_on_ack(). */
+CCA_FN void gr_flow_end_epoch(struct gr_flow *f, const struct gr_params *defaults,
+			const struct ens_table *table, u64 now_us)
+{
+	struct ens_values values;
+
+	values.is_new = ens_clock_measured(&f->ens.clock);
+	ENS_SET_AXES(&values, table, gr_axis_value, f);
+	f->params = *defaults;
+	ens_flow_end_epoch(&f->ens, table, now_us, &values, &f->params);
 }
 
 /*
@@ -43,8 +67,7 @@ CCA_FN void gr_flow_on_ack(struct gr_flow *f, const struct gr_params *defaults,
 	delay_us = gr_queueing_delay_us(&f->gr, ack->rtt_us);
 	if (!ens_flow_on_ack(&f->ens, ack, delay_us, f->gr.mode == GR_SLOW_START))
 		return;
-	f->params = *defaults;
-	ens_flow_throughput_turn(&f->ens, table, ack->now_us, 0, &f->params);
+	gr_flow_end_epoch(f, defaults, table, ack->now_us);
 }
 
 /*
@@ -54,10 +77,8 @@ CCA_FN void gr_flow_on_ack(struct gr_flow *f, const struct gr_params *defaults,
 CCA_FN void gr_flow_recall(struct gr_flow *f, const struct gr_params *defaults,
 			   const struct ens_table *table, u64 now_us)
 {
-	if (!ens_flow_is_recalled(&f->ens, table))
-		return;
-	f->params = *defaults;
-	ens_flow_throughput_turn(&f->ens, table, now_us, 0, &f->params);
+	if (ens_flow_is_recalled(&f->ens, table))
+		gr_flow_end_epoch(f, defaults, table, now_us);
 }
 
 CCA_FN void gr_flow_on_event(struct gr_flow *f, const struct cca_event *ev,

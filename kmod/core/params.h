@@ -9,17 +9,6 @@
 
 #include "cca.h"
 
-/* These are macros and not an enum, because params.def compares them in #if. */
-#define CCA_ID_gr 1
-#define CCA_ID_reno 2
-#define CCA_ID_cubic 3
-#define CCA_ID_bbr 4
-#define CCA_ID_bbr3 5
-#define CCA_ID_rtcp_cubic 6
-#define CCA_ID_rtcp_bbr 7
-#define CCA_ID_rtcp_bbr3 8
-#define CCA_ID_roccet 9
-#define CCA_ID_vegas 10
 #define CCA_MAX_PARAMS 16u	/* of one algorithm */
 #define CCA_MAX_AXES 16u	/* of one algorithm */
 
@@ -52,7 +41,7 @@ static const struct cca_name_spec cca_axes[] = {
 #include "params.def"
 };
 
-#define CCA_ALGORITHM(name, mode, meaning) { #name, CCA_ID_##name },
+#define CCA_ALGORITHM(name, mode, host, meaning) { #name, CCA_ID_##name },
 static const struct cca_name_spec cca_algorithms[] = {
 #include "params.def"
 };

@@ -7,8 +7,8 @@
  *   PARAMS, TABLE, VALUE    parameters and table in force, before their first use
  *   START                   a flow begins
  *   ACK, EVENT              control mode: the input, the decision, the end of an epoch
- *   TOLD, GROW, SSTHRESH,   window mode: the window before and after
- *   UNDO
+ *   WINDOW_ACK, GROW,       window mode: the window before and after
+ *   SSTHRESH, UNDO
  *   RECALL                  the host recalls rows, so an epoch ends early (ensemble_flow.h)
  *
  * A record contains the inputs and the core's results. Words that a kind does not use
@@ -35,7 +35,7 @@ enum rec_kind {
 	REC_START,
 	REC_ACK,
 	REC_EVENT,
-	REC_TOLD,		/* an ACK in window mode */
+	REC_WINDOW_ACK,		/* an ACK in window mode */
 	REC_GROW,
 	REC_SSTHRESH,
 	REC_UNDO,
@@ -68,7 +68,7 @@ struct rec_header {
 struct rec_record {
 	u8 kind;		/* enum rec_kind */
 	u8 event;		/* enum cca_event_kind */
-	u8 turn;		/* enum ens_turn */
+	u8 epoch_end;		/* enum ens_epoch_end */
 	u8 mode;		/* of the algorithm, after the event */
 	u8 delay_class;
 	u8 app_limited;

@@ -15,6 +15,12 @@
 #include "ensemble_flow.h"
 #include "roccet.h"
 
+enum roccet_axis {
+#define CCA_ONLY CCA_ID_roccet
+#define CCA_AXIS(algorithm, name, meaning) ROCCET_AXIS_##name,
+#include "params.def"
+};
+
 struct roccet_flow {
 	struct roccet_state roccet;
 	struct ens_flow ens;
@@ -35,6 +41,25 @@ CCA_FN void roccet_flow_init(struct roccet_flow *f, const struct roccet_params *
 	roccet_init(&f->roccet, &f->params, start);
 }
 
+/* The flow's value on the axis with this number in params.def. */
+CCA_FN u64 roccet_axis_value(const struct roccet_flow *f, u32 axis)
+{
+	return axis == ROCCET_AXIS_min_rtt_us ? f->roccet.min_rtt_us :
+						f->ens.clock.measured_bytes_per_s;
+}
+
+/* defaults: as of roccet_flow_on_ack(). */
+CCA_FN void roccet_flow_end_epoch(struct roccet_flow *f, const struct roccet_params *defaults,
+			const struct ens_table *table, u64 now_us)
+{
+	struct ens_values values;
+
+	values.is_new = ens_clock_measured(&f->ens.clock);
+	ENS_SET_AXES(&values, table, roccet_axis_value, f);
+	f->params = *defaults;
+	ens_flow_end_epoch(&f->ens, table, now_us, &values, &f->params);
+}
+
 /*
  * table: the one in force, NULL for none. defaults: the host's current parameters. They
  * apply to a flow without a table, and to parameters that the ensemble does not cover.
@@ -50,9 +75,7 @@ CCA_FN void roccet_flow_on_ack(struct roccet_flow *f, const struct roccet_params
 	delay_us = roccet_queueing_delay_us(&f->roccet, ack->rtt_us);
 	if (!ens_flow_on_ack(&f->ens, ack, delay_us, !f->roccet.launched))
 		return;
-	f->params = *defaults;
-	ens_flow_throughput_turn(&f->ens, table, ack->now_us, f->roccet.min_rtt_us,
-				 &f->params);
+	roccet_flow_end_epoch(f, defaults, table, ack->now_us);
 }
 
 /*
@@ -62,10 +85,8 @@ CCA_FN void roccet_flow_on_ack(struct roccet_flow *f, const struct roccet_params
 CCA_FN void roccet_flow_recall(struct roccet_flow *f, const struct roccet_params *defaults,
 			       const struct ens_table *table, u64 now_us)
 {
-	if (!ens_flow_is_recalled(&f->ens, table))
-		return;
-	f->params = *defaults;
-	ens_flow_throughput_turn(&f->ens, table, now_us, f->roccet.min_rtt_us, &f->params);
+	if (ens_flow_is_recalled(&f->ens, table))
+		roccet_flow_end_epoch(f, defaults, table, now_us);
 }
 
 CCA_FN void roccet_flow_grow(struct roccet_flow *f, struct cca_window *w, u32 acked_pkts)

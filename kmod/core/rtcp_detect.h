@@ -394,11 +394,11 @@ CCA_FN bool rtcp_has_converged(struct rtcp_client *c, const struct rtcp_params *
 /* Sets R of the limiter in force. Counts a change if R has moved by more than an eighth. */
 CCA_FN void rtcp_set_rate(struct rtcp_client *c, u32 bytes_per_s)
 {
-	u32 apart, told = c->reported_rate_bytes_per_s;
+	u32 apart, reported = c->reported_rate_bytes_per_s;
 
 	c->bytes_per_s = cca_max_u32(bytes_per_s, RTCP_LEAST_BYTES_PER_S);
-	apart = c->bytes_per_s > told ? c->bytes_per_s - told : told - c->bytes_per_s;
-	if (apart <= told / RTCP_TOLERANCE)
+	apart = c->bytes_per_s > reported ? c->bytes_per_s - reported : reported - c->bytes_per_s;
+	if (apart <= reported / RTCP_TOLERANCE)
 		return;
 	c->reported_rate_bytes_per_s = c->bytes_per_s;
 	rtcp_note_change(c);

@@ -29,7 +29,12 @@
 #include "ensemble_flow.h"
 #include "rtcp.h"
 
-#define RTCP_LIMIT_AXIS 1u	/* in params.def, of all three algorithms; the minimum RTT is 0 */
+/* The three algorithms have the same axes. */
+enum rtcp_axis {
+#define CCA_ONLY CCA_ID_rtcp_cubic
+#define CCA_AXIS(algorithm, name, meaning) RTCP_AXIS_##name,
+#include "params.def"
+};
 
 struct rtcp_ens {
 	struct ens_flow flow;
@@ -44,10 +49,10 @@ CCA_FN u32 rtcp_queueing_delay_us(const struct rtcp_client *c, u32 rtt_us)
 	return rtt_us > c->min_rtt_us && c->min_rtt_us ? rtt_us - c->min_rtt_us : 0;
 }
 
-/* The client's value on an axis of the table. */
-CCA_FN u64 rtcp_axis_value(const struct ens_table *t, u32 axis, const struct rtcp_client *c)
+/* The client's value on the axis with this number in params.def. */
+CCA_FN u64 rtcp_axis_value(const struct rtcp_client *c, u32 axis)
 {
-	if (t->axis[axis].number != RTCP_LIMIT_AXIS)
+	if (axis == RTCP_AXIS_min_rtt_us)
 		return c->min_rtt_us;
 	return c->kind == RTCP_LIMITED ? c->bytes_per_s : 0;
 }
@@ -57,8 +62,7 @@ CCA_FN struct ens_values rtcp_ens_values(const struct ens_table *t, const struct
 {
 	struct ens_values values;
 
-	values.axis[0] = t ? rtcp_axis_value(t, 0, c) : 0;
-	values.axis[1] = t && t->n_axes > 1 ? rtcp_axis_value(t, 1, c) : 0;
+	ENS_SET_AXES(&values, t, rtcp_axis_value, c);
 	values.is_new = c->min_rtt_us != 0;
 	return values;
 }
@@ -83,13 +87,13 @@ CCA_FN bool rtcp_ens_has_moved(const struct rtcp_ens *e, const struct rtcp_clien
 }
 
 /* Ends the epoch with its measurement, and selects the row of the next one. */
-CCA_FN void rtcp_ens_turn(struct rtcp_ens *e, const struct rtcp_client *c,
+CCA_FN void rtcp_ens_end_epoch(struct rtcp_ens *e, const struct rtcp_client *c,
 			  const struct ens_table *table, u64 now_us, void *params)
 {
 	struct ens_values values = rtcp_ens_values(table, c);
 
-	(void)ens_clock_values(&e->flow.clock, 0);	/* measures for the host's statistics */
-	ens_flow_turn(&e->flow, table, now_us, &values, params);
+	(void)ens_clock_measured(&e->flow.clock);	/* measures for the host's statistics */
+	ens_flow_end_epoch(&e->flow, table, now_us, &values, params);
 	e->min_rtt_us = c->min_rtt_us;
 	e->kind = c->kind;
 	e->starts = false;
@@ -109,7 +113,7 @@ CCA_FN void rtcp_ens_on_ack(struct rtcp_ens *e, const struct rtcp_client *c,
 	if (!is_over && !rtcp_ens_has_moved(e, c))
 		return;
 	*params = *defaults;
-	rtcp_ens_turn(e, c, table, ack->now_us, params);
+	rtcp_ens_end_epoch(e, c, table, ack->now_us, params);
 }
 
 /*
@@ -123,7 +127,7 @@ CCA_FN void rtcp_ens_recall(struct rtcp_ens *e, const struct rtcp_client *c,
 	if (!ens_flow_is_recalled(&e->flow, table))
 		return;
 	*params = *defaults;
-	rtcp_ens_turn(e, c, table, now_us, params);
+	rtcp_ens_end_epoch(e, c, table, now_us, params);
 }
 
 CCA_FN void rtcp_ens_on_event(struct rtcp_ens *e, const struct cca_event *ev)

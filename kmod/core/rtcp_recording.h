@@ -7,8 +7,8 @@
  *   CLIENT   Parts of a client's state. They precede the first record that depends on them: when a
  *            flow begins, and after events of flows that are not recorded.
  *   START    Contains the window or the decision after the cap was applied.
- *   ACK,     Contain the waiting data (equation 22), which the core receives before the ACK.
- *   TOLD
+ *   ACK, WINDOW_ACK
+ *            Contain the waiting data (equation 22), which the core receives before the ACK.
  *   LEAVE    The connection ends, or changes its algorithm.
  *   LOSS     For an algorithm that learns from single losses. It precedes the event that revealed
  *            the losses.

@@ -132,17 +132,17 @@ CCA_FN const struct cca_sent_note *cca_sent_find(struct cca_sent_log *log, u32 d
 CCA_FN bool cca_sent_loss(struct cca_sent_log *log, u64 now_us, u32 delivered_pkts,
 			  u32 lost_pkts, struct cca_loss *loss)
 {
-	u32 untold_pkts = lost_pkts - log->lost_pkts;
+	u32 new_pkts = lost_pkts - log->lost_pkts;
 	const struct cca_sent_note *note;
 
-	if (!untold_pkts)
+	if (!new_pkts)
 		return false;
 	note = cca_sent_find(log, log->sampled_pkts);
 	log->lost_pkts = lost_pkts;
 	loss->now_us = now_us;
 	loss->delivered_pkts = delivered_pkts;
 	loss->tx_inflight_pkts = note ? note->inflight_pkts : 0;
-	loss->lost_since_pkts = note ? cca_max_u32(lost_pkts - note->lost_pkts, untold_pkts) : 0;
+	loss->lost_since_pkts = note ? cca_max_u32(lost_pkts - note->lost_pkts, new_pkts) : 0;
 	loss->app_limited = log->app_limited;
 	return true;
 }

@@ -19,6 +19,7 @@
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/xarray.h>
@@ -27,65 +28,29 @@
 
 #include "compat.h"
 #include "ensemble_format.h"
-#include "ensemble_recording.h"
-#include "histogram.h"
 #include "host.h"
+
+typedef atomic64_t ccatune_count;
+
+#include "counts.h"
 
 struct ccatune_cca;
 struct ccatune_flow;
 struct ccatune_recording;
+struct ccatune_view;
 struct seq_file;
-
-/* The values in a line of the file `flows` that only the algorithm can provide. */
-struct ccatune_view {
-	const struct ens_clock *clock;
-	const void *params;		/* the parameters in force for this flow */
-	const char *mode;
-	u64 pacing_bytes_per_s;
-	u32 min_rtt_us;
-	u32 queueing_delay_us;
-};
 
 struct ccatune_algorithm {
 	u32 id;				/* CCA_ID_... of the core (params.h) */
 	const char *cache_name;
 	unsigned int flow_bytes;	/* memory of a flow, including ccatune_flow */
 	void (*view)(const struct ccatune_flow *flow, struct ccatune_view *view);
-	/* Writes fields ` name=value` that only this algorithm has. May be NULL. */
+	/* Writes fields ` name=value` that only this algorithm has. */
 	void (*show)(struct seq_file *m, const struct ccatune_flow *flow);
 	struct pernet_operations net_ops;
 	unsigned int net_id;
 	struct kmem_cache *cache;
 	struct ccatune_cca *initial;	/* of the initial namespace */
-};
-
-enum ccatune_group {
-	CCATUNE_ENSEMBLE,		/* flows that use the table's rows */
-	CCATUNE_HELD_BACK,		/* flows that hold_back_permille excludes from the table */
-	CCATUNE_GROUPS,
-	/*
-	 * The same two groups, for flows of namespaces that follow the initial namespace's table.
-	 */
-	CCATUNE_FOLLOWERS = CCATUNE_GROUPS,
-	CCATUNE_MOST_GROUPS = 2 * CCATUNE_GROUPS,
-};
-
-/* Sums over the epochs that flows spent on a row. */
-struct ccatune_sums {
-	atomic64_t visits;		/* epochs that began on the row */
-	atomic64_t lookups;		/* visits that began with a look-up of the row */
-	atomic64_t epochs;		/* visits that have ended; all sums below cover these */
-	atomic64_t time_us;
-	atomic64_t bytes;		/* acknowledged */
-	atomic64_t segments;		/* sent, including retransmissions */
-	atomic64_t retransmitted;
-	atomic64_t samples;		/* of queueing delay */
-	atomic64_t delay_us;		/* sum of the samples */
-	atomic64_t within;		/* samples at or below the class's target */
-};
-
-struct ccatune_delays {
-	atomic64_t bucket[CCA_HISTOGRAM_BUCKETS];
 };
 
 struct ccatune_table {
@@ -139,10 +104,7 @@ struct ccatune_cca {
 
 	struct xarray flows ____cacheline_aligned_in_smp;	/* by ccatune_flow.number */
 	atomic_t n_flows;
-	atomic64_t flows_started;
-	atomic64_t allocation_fallbacks;
-	atomic64_t turns[ENS_KEPT + 1];		/* ends of epochs, by enum ens_turn */
-	atomic64_t reoptimisations;		/* epochs after which a row was chosen anew */
+	struct ccatune_counters counters;
 };
 
 struct ccatune_flow {
@@ -166,7 +128,7 @@ struct ccatune_flow {
 	u32 target_us;
 	u8 delay_class;
 	u8 group;			/* enum ccatune_group; followers: + CCATUNE_FOLLOWERS */
-	u8 turn;			/* enum ens_turn that began the epoch */
+	u8 epoch_end;			/* enum ens_epoch_end that began the epoch */
 	u32 samples;
 	u32 within;
 	u64 delay_us;
@@ -187,6 +149,35 @@ void ccatune_flow_end(struct ccatune_flow *flow);
 void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
 			      const struct ens_flow *ens, struct ccatune_table *table,
 			      u64 now_us);
+
+#define ccatune_read(count) atomic64_read(count)
+#define ccatune_add(count, by) atomic64_add(by, count)
+#define ccatune_counts(flow) (&(flow)->cca->counters)
+
+static inline struct ccatune_sums *ccatune_sums_of(const struct ccatune_flow *flow,
+						   const struct ccatune_table *table)
+{
+	return &table->sums[flow->row * table->groups + flow->group];
+}
+
+static inline struct ccatune_delays *ccatune_delays_of(const struct ccatune_flow *flow,
+						       const struct ccatune_table *table,
+						       u32 class)
+{
+	return &table->delays[class * table->groups + flow->group];
+}
+
+/*
+ * A table of another owner is the initial namespace's. It has separate sums for the flows of its
+ * followers.
+ */
+static inline u8 ccatune_group_of(const struct ccatune_flow *flow,
+				  const struct ccatune_table *table, bool held_back)
+{
+	u8 group = held_back ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE;
+
+	return table && table->owner != flow->cca ? group + CCATUNE_FOLLOWERS : group;
+}
 
 static inline struct ccatune_cca *ccatune_cca_of(const struct net *net,
 						 const struct ccatune_algorithm *algorithm)
@@ -275,6 +266,18 @@ static inline u8 ccatune_delay_class(const struct ccatune_cca *cca, const struct
 	return (u8)ccatune_setting(cca, CCATUNE_DEFAULT_CLASS);
 }
 
+/* In BPF, `flows` shows the numbers of the socket that are noted here. */
+#define ccatune_flow_note(flow, sk) do { } while (0)
+
+/* The module has other operations for a socket without a flow (fallback.h). */
+#define ccatune_plain_grow(sk, acked_pkts) do { } while (0)
+#define ccatune_plain_set_state(sk, new_state) do { } while (0)
+
+static inline void ccatune_need_pacing(struct sock *sk)
+{
+	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+}
+
 /* What applies to a flow. The BPF host (kmod/bpf/ccatune.h) has functions of the same names. */
 static inline struct ccatune_table *ccatune_flow_table(const struct ccatune_flow *flow)
 {
@@ -304,19 +307,13 @@ static inline bool ccatune_cwnd_limited(const struct tcp_sock *tp)
 }
 
 /*
- * Adds a sample of queueing delay to the current epoch, under the same conditions as
- * ens_clock_on_ack().
+ * BPF's verifier checks some functions on their own (kmod/bpf/ccatune.h). It takes their pointers
+ * for possibly missing.
  */
-static inline void ccatune_flow_sample(struct ccatune_flow *flow, const struct cca_ack *ack,
-				       u32 queueing_delay_us)
-{
-	if (!ack->rtt_us || ack->app_limited || flow->samples == CCA_MAX_PKTS)
-		return;
-	flow->samples++;
-	flow->delay_us += queueing_delay_us;
-	flow->within += queueing_delay_us <= flow->target_us;
-	flow->bucket[cca_histogram_bucket(queueing_delay_us)]++;
-}
+#define CCATUNE_PART static inline
+#define CCATUNE_LACKS(condition) (false && (condition))
+
+#include "sums.h"
 
 /* --- recording, for an algorithm module -------------------------------------- */
 

@@ -22,20 +22,6 @@ void ccatune_cca_put(struct ccatune_cca *cca)
 		call_rcu(&cca->rcu, ccatune_cca_free);
 }
 
-static void ccatune_flow_begin_epoch(struct ccatune_flow *flow, const struct sock *sk, u64 now_us)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	flow->epoch_start_us = now_us;
-	flow->epoch_bytes = tp->bytes_acked;
-	flow->epoch_segments = tp->data_segs_out;
-	flow->epoch_retransmitted = tp->total_retrans;
-	flow->samples = 0;
-	flow->within = 0;
-	flow->delay_us = 0;
-	memset(flow->bucket, 0, sizeof(flow->bucket));
-}
-
 /*
  * Returns the instance with a reference, or NULL if the namespace has ended. The kernel's own
  * sockets may outlive their namespace.
@@ -90,11 +76,11 @@ struct ccatune_flow *ccatune_flow_start(struct ccatune_algorithm *algorithm, str
 		flow = ccatune_flow_new(cca, sk);
 	if (!flow) {
 		atomic_dec(&cca->n_flows);
-		atomic64_inc(&cca->allocation_fallbacks);
+		atomic64_inc(&cca->counters.allocation_fallbacks);
 		ccatune_cca_put(cca);
 		return NULL;
 	}
-	atomic64_inc(&cca->flows_started);
+	atomic64_inc(&cca->counters.flows_started);
 	return flow;
 }
 EXPORT_SYMBOL_GPL(ccatune_flow_start);
@@ -121,82 +107,11 @@ void ccatune_flow_end(struct ccatune_flow *flow)
 }
 EXPORT_SYMBOL_GPL(ccatune_flow_end);
 
-/*
- * Adds the epoch that ends to the sums of its row, and its queueing delays to those of the class.
- */
-static void ccatune_flow_add_epoch(struct ccatune_flow *flow, const struct sock *sk,
-				   struct ccatune_table *table, u64 now_us)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-	struct ccatune_sums *sums = &table->sums[flow->row * table->groups + flow->group];
-	u32 class = flow->row % ens_state_rows(&table->ens);
-	atomic64_t *bucket = table->delays[class * table->groups + flow->group].bucket;
-	unsigned int i;
-
-	atomic64_inc(&sums->epochs);
-	atomic64_add(cca_elapsed_us(now_us, flow->epoch_start_us), &sums->time_us);
-	atomic64_add(tp->bytes_acked - flow->epoch_bytes, &sums->bytes);
-	atomic64_add(tp->data_segs_out - flow->epoch_segments, &sums->segments);
-	atomic64_add(tp->total_retrans - flow->epoch_retransmitted, &sums->retransmitted);
-	atomic64_add(flow->samples, &sums->samples);
-	atomic64_add(flow->delay_us, &sums->delay_us);
-	atomic64_add(flow->within, &sums->within);
-	for (i = 0; flow->samples && i < CCA_HISTOGRAM_BUCKETS; i++)
-		if (flow->bucket[i])
-			atomic64_add(flow->bucket[i], &bucket[i]);
-}
-
-static void ccatune_flow_take_row(struct ccatune_flow *flow, struct ccatune_table *table,
-				  const struct ens_clock *clock, u8 turn)
-{
-	struct ccatune_sums *sums;
-	u32 class;
-
-	flow->row = ens_row_index(&table->ens, clock->state, clock->delay_class);
-	class = flow->row % ens_state_rows(&table->ens);
-	flow->target_us = U32_MAX;	/* without classes every delay is within the target */
-	if (table->ens.n_classes)
-		flow->target_us = table->ens.classes[class].queueing_delay_us;
-	sums = &table->sums[flow->row * table->groups + flow->group];
-	atomic64_inc(&sums->visits);
-	if (turn == ENS_LOOKED_UP)
-		atomic64_inc(&sums->lookups);
-}
-
-/*
- * Counts the epoch that has ended and begins the next one. Call this under rcu_read_lock(), after
- * the flow's clock has ended its epoch. table: the one that the clock read, NULL for none. An
- * epoch that began under another table is not counted, because its row no longer exists.
- */
+/* Call this under rcu_read_lock(), after the flow's clock has ended its epoch (sums.h). */
 void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
 			      const struct ens_flow *ens, struct ccatune_table *table,
 			      u64 now_us)
 {
-	const struct ens_clock *clock = &ens->clock;
-	struct ccatune_cca *cca = flow->cca;
-	u8 turn = ens->turn;
-	bool same = table && flow->table == table->ens.generation;
-
-	if (turn <= ENS_KEPT)
-		atomic64_inc(&cca->turns[turn]);
-	if (same)
-		ccatune_flow_add_epoch(flow, sk, table, now_us);
-	if (same && turn != ENS_KEPT)
-		atomic64_inc(&cca->reoptimisations);
-	ccatune_flow_begin_epoch(flow, sk, now_us);
-	flow->turn = turn;
-	flow->delay_class = clock->delay_class;
-	flow->group = ens->held_back ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE;
-	/*
-	 * A table of another owner is the initial namespace's. It has separate sums for the flows
-	 * of its followers.
-	 */
-	if (table && table->owner != cca)
-		flow->group += CCATUNE_FOLLOWERS;
-	flow->table = 0;
-	if (table && clock->state != ENS_NO_STATE) {
-		flow->table = table->ens.generation;
-		ccatune_flow_take_row(flow, table, clock, turn);
-	}
+	ccatune_end_epoch(flow, sk, ens, table, now_us);
 }
 EXPORT_SYMBOL_GPL(ccatune_flow_epoch_ended);

@@ -64,29 +64,6 @@ static void flows_put_addresses(struct seq_file *m, const struct sock *sk)
 }
 
 /*
- * The bytes since start_bytes. An epoch may end between the two reads, and start_bytes is then
- * the larger one. Overflow: the caller multiplies by 10^6, and 2^43 bytes x 10^6 < 2^63.
- */
-static u64 flows_since(u64 bytes, u64 start_bytes)
-{
-	return bytes > start_bytes ? min_t(u64, bytes - start_bytes, 1ull << 43) : 0;
-}
-
-static void flows_put_socket(struct seq_file *m, const struct ccatune_flow *flow)
-{
-	const struct tcp_sock *tp = tcp_sk(flow->sk);
-	u64 elapsed_us = cca_elapsed_us(READ_ONCE(tp->tcp_mstamp),
-					READ_ONCE(flow->epoch_start_us));
-	u64 bytes = flows_since(READ_ONCE(tp->bytes_acked), READ_ONCE(flow->epoch_bytes));
-
-	seq_printf(m, " throughput_bytes_per_s=%llu",
-		   elapsed_us ? cca_div(bytes * USEC_PER_SEC, elapsed_us) : 0);
-	seq_printf(m, " rtt_us=%u cwnd_pkts=%u segments=%u retransmitted=%u bytes_acked=%llu",
-		   READ_ONCE(tp->srtt_us) >> 3, tcp_snd_cwnd(tp), READ_ONCE(tp->data_segs_out),
-		   READ_ONCE(tp->total_retrans), READ_ONCE(tp->bytes_acked));
-}
-
-/*
  * Whether the socket was closed or its flow ended during the read. A closed socket loses its
  * addresses before its flow ends. Without `ended`, no other socket had this memory yet.
  */
@@ -106,22 +83,20 @@ static int flows_show(struct seq_file *m, void *v)
 {
 	const struct ccatune_flow *flow = v;
 	const struct ccatune_algorithm *algorithm = flow->cca->algorithm;
+	const struct tcp_sock *tp = tcp_sk(flow->sk);
+	struct ccatune_socket s = {
+		.now_us = READ_ONCE(tp->tcp_mstamp),
+		.bytes_acked = READ_ONCE(tp->bytes_acked),
+		.rtt_us = READ_ONCE(tp->srtt_us) >> 3,
+		.cwnd_pkts = tcp_snd_cwnd(tp),
+		.segments = READ_ONCE(tp->data_segs_out),
+		.retransmitted = READ_ONCE(tp->total_retrans),
+	};
 	struct ccatune_view view = {};
 
 	algorithm->view(flow, &view);
 	flows_put_addresses(m, flow->sk);
-	if (view.clock)
-		ccatune_show_row(m, flow, view.clock);
-	seq_printf(m, " mode=%s", view.mode);
-	flows_put_socket(m, flow);
-	if (view.clock)
-		seq_printf(m, " min_rtt_us=%u queueing_delay_us=%u pacing_bytes_per_s=%llu",
-			   view.min_rtt_us, view.queueing_delay_us, view.pacing_bytes_per_s);
-	if (algorithm->show)
-		algorithm->show(m, flow);
-	if (view.params)
-		ccatune_show_params(m, algorithm->id, view.params);
-	seq_putc(m, '\n');
+	ccatune_show_flow(m, flow, &s, &view, algorithm->id, algorithm->show);
 	return flows_is_gone(flow) ? SEQ_SKIP : 0;
 }
 

@@ -5,11 +5,27 @@
 
 #define CCATUNE_VERSION "0.1.0"
 
+/* The algorithm of this object, CCATUNE_ALGORITHM: its number, and its name as a text. */
+#define CCATUNE_PASTE_(a, b) a##b
+#define CCATUNE_PASTE(a, b) CCATUNE_PASTE_(a, b)
+#define CCATUNE_TEXT_(name) #name
+#define CCATUNE_TEXT(name) CCATUNE_TEXT_(name)
+#define CCATUNE_ID CCATUNE_PASTE(CCA_ID_, CCATUNE_ALGORITHM)
+#define CCATUNE_NAME CCATUNE_TEXT(CCATUNE_ALGORITHM)
+
 /* The setting class_source: how a socket chooses its delay class. */
 enum ccatune_class_source {
 	CCATUNE_CLASS_OF_NOTHING,
 	CCATUNE_CLASS_OF_PRIORITY,
 	CCATUNE_CLASS_OF_MARK,
+};
+
+/* Window mode: state at the last ACK that was passed to the core. */
+struct ccatune_last_ack {
+	u32 delivered_pkts;
+	u32 lost_pkts;
+	u32 limited_pkts;	/* delivered count up to which packets are application-limited */
+	bool begun;
 };
 
 #endif /* CCATUNE_HOST_H */

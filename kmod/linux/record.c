@@ -14,9 +14,8 @@
 #include <linux/uaccess.h>
 
 #include "internal.h"
-#include "params_text.h"
+#include "files.h"
 
-#define RECORDING_MAX_RECORDS (1u << 18)	/* 32 MiB */
 #define RECORDING_KNOWN 64u			/* size of the two lists below; a power of two */
 #define RECORDING_MAX_COMMAND 32u
 
@@ -94,7 +93,6 @@ static bool recording_knows_params(struct ccatune_recording *r, u32 version)
 void ccatune_record_table(struct ccatune_recording *recording, const struct ccatune_table *table)
 {
 	struct rec_record *place;
-	u32 i, n;
 
 	if (!table)
 		return;
@@ -104,13 +102,8 @@ void ccatune_record_table(struct ccatune_recording *recording, const struct ccat
 	 */
 	spin_lock_bh(&recording->lock);
 	if (!recording_knows_table(recording, table->ens.generation)) {
-		n = rec_table_records(&table->ens);
-		place = recording_reserve(recording, n);
-		for (i = 0; place && i < n; i++) {
-			rec_init(&place[i], REC_TABLE, 0, 0);
-			rec_put_table(&place[i], &table->ens, i);
-			rec_finish(&place[i]);
-		}
+		place = recording_reserve(recording, rec_table_records(&table->ens));
+		ccatune_fill_table(place, &table->ens);
 	}
 	spin_unlock_bh(&recording->lock);
 }
@@ -119,17 +112,10 @@ EXPORT_SYMBOL_GPL(ccatune_record_table);
 void ccatune_record_params(struct ccatune_recording *recording,
 			   const struct ccatune_params *params, u32 id)
 {
-	struct rec_record *place;
-
 	spin_lock_bh(&recording->lock);
-	if (!recording_knows_params(recording, params->version)) {
-		place = recording_reserve(recording, 1);
-		if (place) {
-			rec_init(place, REC_PARAMS, 0, 0);
-			rec_put_params(place, params->value, id, params->version);
-			rec_finish(place);
-		}
-	}
+	if (!recording_knows_params(recording, params->version))
+		ccatune_fill_params(recording_reserve(recording, 1), params->value, id,
+				    params->version);
 	spin_unlock_bh(&recording->lock);
 }
 EXPORT_SYMBOL_GPL(ccatune_record_params);
@@ -205,31 +191,16 @@ static int recording_begin(struct ccatune_cca *cca, u32 size)
 
 static int recording_command(struct ccatune_cca *cca, const char *text, u32 len)
 {
-	const char *end = text + len;
-	struct ens_cursor line = cca_next_line(&text, end);
-	struct cca_word word = ens_take_word(&line);
 	u32 size = 0;
-	int err;
+	int command = ccatune_take_command(text, len, &size);
 
-	if (text != end)
-		return -EINVAL;
-	if (cca_word_is(word, "start")) {
-		err = ens_take_char(&line, ' ');
-		if (!err)
-			err = ens_take_u32(&line, 1, RECORDING_MAX_RECORDS, &size);
-		if (!err && !ens_at_end(&line))
-			err = -EINVAL;
-		return err ? err : recording_begin(cca, size);
-	}
-	if (!ens_at_end(&line))
-		return -EINVAL;
-	if (cca_word_is(word, "stop"))
+	if (command == CCATUNE_START)
+		return recording_begin(cca, size);
+	if (command == CCATUNE_STOP)
 		recording_end(cca);
-	else if (cca_word_is(word, "clear"))
+	else if (command == CCATUNE_CLEAR)
 		recording_clear(cca);
-	else
-		return -EINVAL;
-	return 0;
+	return command < 0 ? command : 0;
 }
 
 static ssize_t recording_write(struct file *file, const char __user *from, size_t size,
@@ -253,34 +224,20 @@ static ssize_t recording_write(struct file *file, const char __user *from, size_
 
 /* --- reading ----------------------------------------------------------------- */
 
-static u32 recording_header(const struct ccatune_cca *cca, struct rec_header *h)
-{
-	const struct ccatune_recording *r = cca->recorded;
-	u64 next = (u64)atomic64_read(&r->next);
-	u32 records = (u32)min_t(u64, next, r->size);
-
-	memset(h, 0, sizeof(*h));
-	h->magic = REC_MAGIC;
-	h->version = REC_VERSION;
-	h->header_bytes = sizeof(*h);
-	h->record_bytes = sizeof(struct rec_record);
-	h->id = cca->algorithm->id;
-	h->records = records;
-	h->lost = next - records;
-	return records;
-}
-
 static ssize_t recording_copy(const struct ccatune_cca *cca, char __user *to, size_t size,
 			      loff_t *pos)
 {
+	const struct ccatune_recording *r = cca->recorded;
 	struct rec_header h;
-	size_t bytes = recording_header(cca, &h) * sizeof(struct rec_record);
+	size_t bytes;
 
+	ccatune_fill_header(&h, cca->algorithm->id, (u64)atomic64_read(&r->next), r->size);
+	bytes = h.records * sizeof(struct rec_record);
 	if (*pos < sizeof(h))
 		return simple_read_from_buffer(to, size, pos, &h, sizeof(h));
 	/* The records begin after the header. */
 	*pos -= sizeof(h);
-	size = (size_t)simple_read_from_buffer(to, size, pos, cca->recorded->records, bytes);
+	size = (size_t)simple_read_from_buffer(to, size, pos, r->records, bytes);
 	*pos += sizeof(h);
 	return (ssize_t)size;
 }

@@ -10,7 +10,7 @@
 #include <net/tcp.h>
 
 #include "params_text.h"
-#include "rtcp_internal.h"
+#include "tcp_rtcp.h"
 #include "rtcp_text.h"
 
 #define RTCP_COMMANDS_MAX_BYTES 4096u

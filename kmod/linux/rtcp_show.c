@@ -1,57 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The values of an R-TCP flow in the file `flows` and in `ss -ti`. */
+/* The values of an R-TCP flow in `ss -ti`. */
 #include <linux/inet_diag.h>
-#include <linux/seq_file.h>
 #include <net/tcp.h>
 
-#include "rtcp_internal.h"
-#include "rtcp_text.h"
-
-/*
- * The client of a flow. The flow may leave this client meanwhile, but its memory stays valid
- * under RCU.
- */
-static const struct rtcp_client *rtcp_client_seen(const struct rtcp_kflow *f)
-{
-	const struct rtcp_entry *entry = READ_ONCE(f->member.entry);
-
-	return entry ? &entry->client : &f->member.own;
-}
-
-void rtcp_view(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
-	       const struct rtcp_ens *ens, const struct rtcp_params *params,
-	       struct ccatune_view *view)
-{
-	const struct rtcp_client *c = rtcp_client_seen(f);
-
-	view->clock = &ens->flow.clock;
-	view->params = params;
-	view->mode = rtcp_mode(c, flow);
-	view->min_rtt_us = READ_ONCE(c->min_rtt_us);
-	view->queueing_delay_us = READ_ONCE(f->queueing_delay_us);
-}
-EXPORT_SYMBOL_GPL(rtcp_view);
-
-/* Reads without the client's lock. */
-void rtcp_show(struct seq_file *m, const struct rtcp_kflow *f, const struct rtcp_flow *flow,
-	       const struct rtcp_params *params)
-{
-	struct rtcp_client c = data_race(*rtcp_client_seen(f));
-	struct rtcp_flow own = data_race(*flow);
-
-	rtcp_show_flow(m, &c, &own, params, READ_ONCE(f->member.entry) != NULL);
-}
-EXPORT_SYMBOL_GPL(rtcp_show);
+#include "tcp_rtcp.h"
 
 /*
  * Call this with the socket's lock held. The client's lock is not held, so the values of the
  * client may be of different moments.
  */
-void rtcp_copy_info(struct sock *sk, const struct rtcp_kflow *f, const struct rtcp_flow *flow,
+void rtcp_copy_info(struct sock *sk, const struct rtcp_member *m, const struct rtcp_flow *flow,
 		    const struct rtcp_params *params)
 {
 	struct rtcp_sock *own = inet_csk_ca(sk);
-	const struct rtcp_client *c = rtcp_client_seen(f);
+	const struct rtcp_client *c = rtcp_member_client(m);
 	u32 gain = 0;
 
 	if (flow->phase == RTCP_CAPPED)

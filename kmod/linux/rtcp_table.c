@@ -23,8 +23,7 @@
 #include <linux/workqueue.h>
 #include <net/ipv6.h>
 
-#include "rtcp_internal.h"
-#include "rtcp_ops.h"
+#include "tcp_rtcp.h"
 
 #define RTCP_DEFAULT_SETS 2048u			/* 16384 clients, 5 MiB */
 #define RTCP_DEFAULT_NAMESPACE_SETS 64u		/* 512 clients, 160 KiB */
@@ -51,8 +50,8 @@ struct rtcp_net {
 	struct rtcp_table __rcu *table;		/* NULL: none, or none yet */
 	struct work_struct work;		/* allocates the table */
 	spinlock_t lock;			/* protects the two fields below */
-	unsigned long asked_jiffies;		/* last start of the worker */
-	bool may_ask;
+	unsigned long started_jiffies;		/* last start of the worker */
+	bool may_start;
 };
 
 u32 rtcp_ipv6_prefix_bits(void)
@@ -62,10 +61,10 @@ u32 rtcp_ipv6_prefix_bits(void)
 
 /* --- tables ------------------------------------------------------------------------ */
 
-/* asked_sets: at least 1. Returns NULL if there is no memory. */
-static struct rtcp_table *rtcp_table_new(unsigned int asked_sets)
+/* requested_sets: at least 1. Returns NULL if there is no memory. */
+static struct rtcp_table *rtcp_table_new(unsigned int requested_sets)
 {
-	u32 n_sets = (u32)roundup_pow_of_two(min(asked_sets, RTCP_MOST_SETS));
+	u32 n_sets = (u32)roundup_pow_of_two(min(requested_sets, RTCP_MOST_SETS));
 	u32 n = n_sets * RTCP_WAYS, i;
 	struct cca_siphash_key hash_key;
 	struct rtcp_table *t;
@@ -137,13 +136,13 @@ static void rtcp_table_make(struct work_struct *work)
  * Starts the worker when a connection begins in a namespace without a table. If there is no
  * memory for the table, a later connection tries again, at most once per second.
  */
-static void rtcp_table_ask(const struct net *net)
+static void rtcp_table_start(const struct net *net)
 {
 	struct rtcp_net *own = net_generic(net, rtcp_net_id);
 
 	spin_lock_bh(&own->lock);
-	if (own->may_ask && time_after_eq(jiffies, own->asked_jiffies + HZ)) {
-		own->asked_jiffies = jiffies;
+	if (own->may_start && time_after_eq(jiffies, own->started_jiffies + HZ)) {
+		own->started_jiffies = jiffies;
 		schedule_work(&own->work);
 	}
 	spin_unlock_bh(&own->lock);
@@ -172,7 +171,7 @@ void rtcp_member_join(struct rtcp_member *m, const struct sock *sk, u64 now_us)
 	m->table = t;
 	m->entry = NULL;
 	if (!t)
-		rtcp_table_ask(sock_net(sk));
+		rtcp_table_start(sock_net(sk));
 	if (t) {
 		spin_lock_bh(&t->lock);
 		m->entry = rtcp_clients_join(&t->clients, &key, now_us);
@@ -222,17 +221,6 @@ void rtcp_member_tell(struct rtcp_member *m, struct ccatune_recording *recording
 }
 EXPORT_SYMBOL_GPL(rtcp_member_tell);
 
-/* The connection ends or changes its algorithm. f is freed. */
-void rtcp_kflow_end(struct sock *sk, struct rtcp_kflow *f, struct rtcp_flow *flow)
-{
-	struct rtcp_sock *own = inet_csk_ca(sk);
-
-	rtcp_kflow_leave(f, sk, flow);
-	own->flow = NULL;
-	ccatune_flow_end(&f->head);
-}
-EXPORT_SYMBOL_GPL(rtcp_kflow_end);
-
 /* --- the module -------------------------------------------------------------------- */
 
 /* If there is no memory for the initial namespace's table, the module is not loaded. */
@@ -243,8 +231,8 @@ static int __net_init rtcp_net_init(struct net *net)
 
 	INIT_WORK(&own->work, rtcp_table_make);
 	spin_lock_init(&own->lock);
-	own->asked_jiffies = jiffies - HZ;
-	own->may_ask = !net_eq(net, &init_net) && namespace_sets;
+	own->started_jiffies = jiffies - HZ;
+	own->may_start = !net_eq(net, &init_net) && namespace_sets;
 	if (!net_eq(net, &init_net) || !sets)
 		return 0;
 	t = rtcp_table_new(sets);
@@ -261,7 +249,7 @@ static void __net_exit rtcp_net_exit(struct net *net)
 
 	/* The kernel's own sockets may outlive the namespace. They must start no worker. */
 	spin_lock_bh(&own->lock);
-	own->may_ask = false;
+	own->may_start = false;
 	spin_unlock_bh(&own->lock);
 	cancel_work_sync(&own->work);
 	t = rcu_replace_pointer(own->table, NULL, true);

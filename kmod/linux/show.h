@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The text of the file `flows` that modules and ccatune-bpf have in common. The includer has
- * struct ccatune_flow, and struct rtcp_member for R-TCP. It has seq_printf() and seq_puts() with
- * the kernel's meaning, and READ_ONCE() and data_race().
+ * The text of the files `status` and `flows`, for the modules and ccatune-bpf. The includer has
+ * struct ccatune_flow, ccatune_read() of a ccatune_count, seq_printf() and seq_puts() with the
+ * kernel's meaning, READ_ONCE() and data_race().
  *
  * Flows continue while they are shown. The numbers of a line are therefore of about the same
  * moment.
@@ -10,7 +10,7 @@
 #ifndef CCATUNE_SHOW_H
 #define CCATUNE_SHOW_H
 
-#include "kflow.h"
+typedef unsigned long long ccatune_number;	/* as %llu requires */
 
 #define CCATUNE_NAMES(names) names, sizeof(names) / sizeof((names)[0])
 
@@ -19,13 +19,31 @@ static inline const char *ccatune_name(const char *const *names, u32 count, u32 
 	return number < count ? names[number] : "-";
 }
 
-/* --- any algorithm ------------------------------------------------------------- */
+/* The values in a line of the file `flows` that only the algorithm can provide. */
+struct ccatune_view {
+	const struct ens_clock *clock;	/* NULL: it follows no table */
+	const void *params;		/* the parameters in force for this flow */
+	const char *mode;
+	u64 pacing_bytes_per_s;
+	u32 min_rtt_us;
+	u32 queueing_delay_us;
+};
+
+/* The numbers of a flow's socket. */
+struct ccatune_socket {
+	u64 now_us;
+	u64 bytes_acked;
+	u32 rtt_us;
+	u32 cwnd_pkts;
+	u32 segments;
+	u32 retransmitted;
+};
 
 /* The row of the current epoch, and what was measured in the last one. */
 static inline void ccatune_show_row(struct seq_file *m, const struct ccatune_flow *flow,
 				    const struct ens_clock *clock)
 {
-	static const char *const turns[] = {
+	static const char *const epoch_ends[] = {
 		[ENS_WAITED] = "none",
 		[ENS_LOOKED_UP] = "looked_up",
 		[ENS_RAISED] = "raised",
@@ -42,8 +60,8 @@ static inline void ccatune_show_row(struct seq_file *m, const struct ccatune_flo
 		   READ_ONCE(clock->delay_class),
 		   state == ENS_NO_STATE ? "none" : held_back ? "held_back" : "ensemble",
 		   READ_ONCE(clock->epoch),
-		   ccatune_name(CCATUNE_NAMES(turns), READ_ONCE(flow->turn)),
-		   (unsigned long long)READ_ONCE(clock->measured_bytes_per_s));
+		   ccatune_name(CCATUNE_NAMES(epoch_ends), READ_ONCE(flow->epoch_end)),
+		   (ccatune_number)READ_ONCE(clock->measured_bytes_per_s));
 }
 
 /* The tuned parameters in force. id: of the algorithm. */
@@ -61,47 +79,144 @@ static inline void ccatune_show_params(struct seq_file *m, u32 id, const void *p
 	}
 }
 
-/* --- GR and ROCCET --------------------------------------------------------------- */
-
-static inline const char *gr_mode(const struct gr_state *s)
+/* Overflow: 2^43 bytes x 10^6 < 2^63. An epoch may end between the reads of the two counts. */
+static inline void ccatune_show_socket(struct seq_file *m, const struct ccatune_flow *flow,
+				       const struct ccatune_socket *s)
 {
-	static const char *const modes[] = {
-		[GR_SLOW_START] = "slow_start",
-		[GR_CRUISE] = "cruise",
-		[GR_DRAIN] = "drain",
-	};
+	u64 elapsed_us = cca_elapsed_us(s->now_us, READ_ONCE(flow->epoch_start_us));
+	u64 start_bytes = READ_ONCE(flow->epoch_bytes);
+	u64 bytes = s->bytes_acked > start_bytes ? s->bytes_acked - start_bytes : 0;
 
-	return ccatune_name(CCATUNE_NAMES(modes), READ_ONCE(s->mode));
+	bytes = cca_min_u64(bytes, 1ull << 43);
+	bytes = elapsed_us ? cca_div(bytes * CCA_USEC_PER_SEC, elapsed_us) : 0;
+	seq_printf(m, " throughput_bytes_per_s=%llu", (ccatune_number)bytes);
+	seq_printf(m, " rtt_us=%u cwnd_pkts=%u segments=%u retransmitted=%u bytes_acked=%llu",
+		   s->rtt_us, s->cwnd_pkts, s->segments, s->retransmitted,
+		   (ccatune_number)s->bytes_acked);
 }
 
-static inline const char *roccet_mode(const struct roccet_state *s)
+/* A line of `flows` after its addresses. show: writes the fields that only the algorithm has. */
+static inline void ccatune_show_flow(struct seq_file *m, const struct ccatune_flow *flow,
+				     const struct ccatune_socket *s,
+				     const struct ccatune_view *view, u32 id,
+				     void (*show)(struct seq_file *m,
+						  const struct ccatune_flow *flow))
 {
-	static const char *const phases[] = {
-		[ROCCET_NO_PHASE] = "waiting",
-		[ROCCET_LAUNCH] = "launch",
-		[ROCCET_ORBITER] = "orbiter",
-	};
-
-	if (READ_ONCE(s->in_recovery))
-		return "recovery";
-	if (READ_ONCE(s->drains))
-		return "drain";
-	return ccatune_name(CCATUNE_NAMES(phases), READ_ONCE(s->phase));
+	if (view->clock)
+		ccatune_show_row(m, flow, view->clock);
+	seq_printf(m, " mode=%s", view->mode);
+	ccatune_show_socket(m, flow, s);
+	if (view->clock)
+		seq_printf(m, " min_rtt_us=%u queueing_delay_us=%u pacing_bytes_per_s=%llu",
+			   view->min_rtt_us, view->queueing_delay_us,
+			   (ccatune_number)view->pacing_bytes_per_s);
+	show(m, flow);
+	if (view->params)
+		ccatune_show_params(m, id, view->params);
+	seq_puts(m, "\n");
 }
 
-/*
- * srrtt_q16 is at most 2^28, so the product fits into 64 bits. The sums are those of the current
- * interval, up to the end of its last round trip.
- */
-static inline void roccet_show_state(struct seq_file *m, const struct roccet_state *s)
+/* --- status ----------------------------------------------------------------------- */
+
+/* The totals of an instance. table: the one that the file shows, NULL for none. */
+struct ccatune_status {
+	u64 instance;
+	u64 generation;
+	u64 rejected_writes;
+	u64 flows;
+	const struct ens_table *table;
+	const char *whose_table;
+	const char *whose_params;
+	const struct ccatune_counters *counters;
+};
+
+static inline void ccatune_show_totals(struct seq_file *m, const struct ccatune_status *s)
 {
-	seq_printf(m, " srrtt_permille=%llu jitter_us=%u",
-		   (unsigned long long)READ_ONCE(s->srrtt_q16) * 1000 >> 16,
-		   READ_ONCE(s->jitter_us_q4) >> 4);
-	seq_printf(m, " interval_acked_pkts=%llu interval_windows_pkts=%llu launches=%u events=%u",
-		   (unsigned long long)READ_ONCE(s->acked_q8) >> 8,
-		   (unsigned long long)READ_ONCE(s->windows_q8) >> 8, READ_ONCE(s->launches),
-		   READ_ONCE(s->events));
+	const struct ccatune_counters *c = s->counters;
+	ccatune_number looked_up = ccatune_read(&c->epoch_ends[ENS_LOOKED_UP]);
+	ccatune_number raised = ccatune_read(&c->epoch_ends[ENS_RAISED]);
+	ccatune_number kept = ccatune_read(&c->epoch_ends[ENS_KEPT]);
+	const struct ens_table *t = s->table;
+
+	seq_printf(m, "module ccatune %s\ninstance %016llx\ngeneration %llu\n", CCATUNE_VERSION,
+		   (ccatune_number)s->instance, (ccatune_number)s->generation);
+	seq_printf(m, "registry %s\nchannel %s\n", t ? t->registry : "-", t ? t->channel : "-");
+	seq_printf(m, "serial %llu\nurgent %u\n", (ccatune_number)(t ? t->serial : 0),
+		   t ? READ_ONCE(t->urgent) : 0);
+	seq_printf(m, "digest %s\nrejected_writes %llu\n", t ? t->digest : "-",
+		   (ccatune_number)s->rejected_writes);
+	seq_printf(m, "table %s\nparameters %s\n", s->whose_table, s->whose_params);
+	seq_printf(m, "flows %llu\nflows_started %llu\nallocation_fallbacks %llu\n",
+		   (ccatune_number)s->flows, (ccatune_number)ccatune_read(&c->flows_started),
+		   (ccatune_number)ccatune_read(&c->allocation_fallbacks));
+	seq_printf(m, "epochs_run %llu\nlooked_up %llu\nraised %llu\nkept %llu\n",
+		   looked_up + raised + kept, looked_up, raised, kept);
+	seq_printf(m, "reoptimisations %llu\n",
+		   (ccatune_number)ccatune_read(&c->reoptimisations));
+}
+
+/* The fields of a line that say what it is of. Without classes there is no field `class`. */
+static inline void ccatune_show_group(struct seq_file *m, const struct ens_table *t, u32 class,
+				      u32 group)
+{
+	static const char *const groups[CCATUNE_MOST_GROUPS] = {
+		[CCATUNE_ENSEMBLE] = "ensemble flows=own",
+		[CCATUNE_HELD_BACK] = "held_back flows=own",
+		[CCATUNE_FOLLOWERS + CCATUNE_ENSEMBLE] = "ensemble flows=followers",
+		[CCATUNE_FOLLOWERS + CCATUNE_HELD_BACK] = "held_back flows=followers",
+	};
+
+	if (t->n_classes)
+		seq_printf(m, " class=%u", class);
+	seq_printf(m, " group=%s", groups[group]);
+}
+
+/* The delays of a class and a group, if there are any. */
+static inline void ccatune_show_delays(struct seq_file *m, const struct ens_table *t, u32 class,
+				       u32 group, const struct ccatune_delays *delays)
+{
+	const struct ens_class *k = t->n_classes ? &t->classes[class] : NULL;
+	u64 counts[CCA_HISTOGRAM_BUCKETS];
+	u64 total = 0;
+	u32 i;
+
+	for (i = 0; i < CCA_HISTOGRAM_BUCKETS; i++) {
+		counts[i] = (u64)ccatune_read(&delays->bucket[i]);
+		total += counts[i];
+	}
+	if (!total)
+		return;
+	seq_puts(m, "delay");
+	ccatune_show_group(m, t, class, group);
+	if (k)
+		seq_printf(m, " percentile=%u target_us=%u", k->percentile, k->queueing_delay_us);
+	seq_printf(m, " samples=%llu", (ccatune_number)total);
+	if (k)
+		seq_printf(m, " at_percentile_us=%u",
+			   cca_histogram_percentile_us(counts, k->percentile));
+	seq_printf(m, " p50_us=%u p95_us=%u p99_us=%u\n",
+		   cca_histogram_percentile_us(counts, 50),
+		   cca_histogram_percentile_us(counts, 95),
+		   cca_histogram_percentile_us(counts, 99));
+}
+
+/* The sums of a row and a group, if flows have been on it. */
+static inline void ccatune_show_sums(struct seq_file *m, const struct ens_table *t, u32 row,
+				     u32 group, const struct ccatune_sums *sums)
+{
+	static const char *const names[CCATUNE_SUMS] = {
+		"visits", "lookups", "epochs", "time_us", "bytes", "segments", "retransmitted",
+		"delay_samples", "delay_us", "within_target",
+	};
+	u32 i;
+
+	if (!ccatune_read(&sums->sum[CCATUNE_VISITS]))
+		return;
+	seq_printf(m, "row state=%u", row / ens_state_rows(t));
+	ccatune_show_group(m, t, row % ens_state_rows(t), group);
+	for (i = 0; i < CCATUNE_SUMS; i++)
+		seq_printf(m, " %s=%llu", names[i], (ccatune_number)ccatune_read(&sums->sum[i]));
+	seq_puts(m, "\n");
 }
 
 #endif /* CCATUNE_SHOW_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Converts the state of a socket into the events of kmod/core/cca.h, and applies a decision to
- * the socket. All decisions are taken in the core. The modules and the BPF objects (kmod/bpf) share
- * this: each includes its ccatune.h first.
+ * the socket. All decisions are taken in the core. The includer has included its ccatune.h.
  */
 #ifndef CCATUNE_SOCK_H
 #define CCATUNE_SOCK_H

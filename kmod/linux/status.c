@@ -6,13 +6,7 @@
  * has separate lines, `flows=followers`, for the flows of namespaces that follow its table.
  */
 #include "internal.h"
-
-static const char *const status_groups[CCATUNE_MOST_GROUPS] = {
-	[CCATUNE_ENSEMBLE] = "ensemble flows=own",
-	[CCATUNE_HELD_BACK] = "held_back flows=own",
-	[CCATUNE_FOLLOWERS + CCATUNE_ENSEMBLE] = "ensemble flows=followers",
-	[CCATUNE_FOLLOWERS + CCATUNE_HELD_BACK] = "held_back flows=followers",
-};
+#include "show.h"
 
 struct status_file {
 	struct ccatune_cca *cca;
@@ -57,99 +51,34 @@ static const char *status_params(const struct ccatune_cca *cca)
 									      "default";
 }
 
-static void status_put(struct seq_file *m, const char *name, const atomic64_t *count)
-{
-	seq_printf(m, "%s %llu\n", name, (u64)atomic64_read(count));
-}
-
 static void status_show_totals(struct seq_file *m, const struct status_file *of)
 {
-	const struct ens_table *t = of->table ? &of->table->ens : NULL;
 	struct ccatune_cca *cca = of->cca;
+	struct ccatune_status s = {
+		.instance = cca->instance,
+		.generation = of->generation,
+		.rejected_writes = (u64)atomic64_read(&cca->rejected_writes),
+		.flows = (u64)atomic_read(&cca->n_flows),
+		.table = of->table ? &of->table->ens : NULL,
+		.whose_table = status_follows(cca),
+		.whose_params = status_params(cca),
+		.counters = &cca->counters,
+	};
 
-	seq_printf(m, "module ccatune %s\n", CCATUNE_VERSION);
-	seq_printf(m, "instance %016llx\n", cca->instance);
-	seq_printf(m, "generation %llu\n", of->generation);
-	seq_printf(m, "registry %s\n", t ? t->registry : "-");
-	seq_printf(m, "channel %s\n", t ? t->channel : "-");
-	seq_printf(m, "serial %llu\n", t ? t->serial : 0);
-	seq_printf(m, "urgent %u\n", t ? READ_ONCE(t->urgent) : 0);
-	seq_printf(m, "digest %s\n", t ? t->digest : "-");
-	status_put(m, "rejected_writes", &cca->rejected_writes);
-	seq_printf(m, "table %s\n", status_follows(cca));
-	seq_printf(m, "parameters %s\n", status_params(cca));
-	seq_printf(m, "flows %u\n", atomic_read(&cca->n_flows));
-	status_put(m, "flows_started", &cca->flows_started);
-	status_put(m, "allocation_fallbacks", &cca->allocation_fallbacks);
-	seq_printf(m, "epochs_run %llu\n",
-		   (u64)atomic64_read(&cca->turns[ENS_LOOKED_UP]) +
-		   (u64)atomic64_read(&cca->turns[ENS_RAISED]) +
-		   (u64)atomic64_read(&cca->turns[ENS_KEPT]));
-	status_put(m, "looked_up", &cca->turns[ENS_LOOKED_UP]);
-	status_put(m, "raised", &cca->turns[ENS_RAISED]);
-	status_put(m, "kept", &cca->turns[ENS_KEPT]);
-	status_put(m, "reoptimisations", &cca->reoptimisations);
+	ccatune_show_totals(m, &s);
 }
 
-/* If the table has no classes, its lines have no field `class`. */
-static void status_put_class(struct seq_file *m, const struct ens_table *t, u32 class)
+/* Line 0: of the first class, or of the first row after the last class. */
+static void status_show_line(struct seq_file *m, const struct ccatune_table *table, u32 line)
 {
-	if (t->n_classes)
-		seq_printf(m, " class=%u", class);
-}
+	u32 delays = status_delay_lines(table), groups = table->groups;
 
-static void status_show_delays(struct seq_file *m, const struct ccatune_table *table, u32 line)
-{
-	u32 class = line / table->groups, group = line % table->groups;
-	const struct ens_class *k = table->ens.n_classes ? &table->ens.classes[class] : NULL;
-	u64 counts[CCA_HISTOGRAM_BUCKETS];
-	u64 total = 0;
-	u32 i;
-
-	for (i = 0; i < CCA_HISTOGRAM_BUCKETS; i++) {
-		counts[i] = (u64)atomic64_read(&table->delays[line].bucket[i]);
-		total += counts[i];
-	}
-	if (!total)
-		return;
-	seq_puts(m, "delay");
-	status_put_class(m, &table->ens, class);
-	seq_printf(m, " group=%s", status_groups[group]);
-	if (k)
-		seq_printf(m, " percentile=%u target_us=%u", k->percentile, k->queueing_delay_us);
-	seq_printf(m, " samples=%llu", total);
-	if (k)
-		seq_printf(m, " at_percentile_us=%u",
-			   cca_histogram_percentile_us(counts, k->percentile));
-	seq_printf(m, " p50_us=%u p95_us=%u p99_us=%u\n",
-		   cca_histogram_percentile_us(counts, 50),
-		   cca_histogram_percentile_us(counts, 95),
-		   cca_histogram_percentile_us(counts, 99));
-}
-
-static u64 status_sum(const atomic64_t *sum)
-{
-	return (u64)atomic64_read(sum);
-}
-
-static void status_show_row(struct seq_file *m, const struct ccatune_table *table, u32 line)
-{
-	u32 row = line / table->groups, group = line % table->groups;
-	const struct ccatune_sums *sums = &table->sums[line];
-
-	if (!status_sum(&sums->visits))
-		return;
-	seq_printf(m, "row state=%u", row / ens_state_rows(&table->ens));
-	status_put_class(m, &table->ens, row % ens_state_rows(&table->ens));
-	seq_printf(m, " group=%s visits=%llu lookups=%llu epochs=%llu", status_groups[group],
-		   status_sum(&sums->visits), status_sum(&sums->lookups),
-		   status_sum(&sums->epochs));
-	seq_printf(m, " time_us=%llu bytes=%llu segments=%llu retransmitted=%llu",
-		   status_sum(&sums->time_us), status_sum(&sums->bytes),
-		   status_sum(&sums->segments), status_sum(&sums->retransmitted));
-	seq_printf(m, " delay_samples=%llu delay_us=%llu within_target=%llu\n",
-		   status_sum(&sums->samples), status_sum(&sums->delay_us),
-		   status_sum(&sums->within));
+	if (line < delays)
+		ccatune_show_delays(m, &table->ens, line / groups, line % groups,
+				    &table->delays[line]);
+	else
+		ccatune_show_sums(m, &table->ens, (line - delays) / groups, line % groups,
+				  &table->sums[line - delays]);
 }
 
 static void *status_start(struct seq_file *m, loff_t *pos)
@@ -179,14 +108,11 @@ static int status_show(struct seq_file *m, void *v)
 {
 	struct status_file *of = v;
 	u32 line = (u32)m->index;
-	u32 delays = status_delay_lines(of->table);
 
-	if (!line)
-		status_show_totals(m, of);
-	else if (line <= delays)
-		status_show_delays(m, of->table, line - 1);
+	if (line)
+		status_show_line(m, of->table, line - 1);
 	else
-		status_show_row(m, of->table, line - 1 - delays);
+		status_show_totals(m, of);
 	return 0;
 }
 

@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * tcp_gr.ko: GR (kmod/core/gr.h) as a congestion control of Linux, in control mode: every ACK
- * sets pacing rate and cwnd. The flow's state is allocated when the connection begins. The
- * socket's private area has a pointer to it and the values that `ss` shows. A socket without a
- * flow runs CUBIC, under the name gr-plain (plain.h).
- */
-#include <linux/inet_diag.h>
-#include <linux/module.h>
+/* tcp_gr.ko: GR (kmod/core/gr.h) as a congestion control of Linux. */
+#define CCATUNE_ALGORITHM gr
 
-#define CCATUNE_PLAIN_NAME "gr-plain"
+#include <linux/inet_diag.h>
+#include <net/tcp.h>
 
 #include "ccatune.h"
-
-#include "gr_ops.h"
-#include "offer.h"
-#include "plain.h"
 #include "show.h"
+#include "gr_host.h"
 
-struct gr_sock {
-	struct gr_kflow *flow;
-	/* Copies for gr_get_info(), which must not follow the pointer. */
+struct alg_sock {
+	void *flow;
+	/* Copies for alg_get_info(), which must not follow the pointer. */
 	u64 rate_bytes_per_s;
 	u32 window_pkts;		/* packets acknowledged ... */
 	u32 window_us;			/* ... in this time; their ratio is the bandwidth */
@@ -28,66 +20,18 @@ struct gr_sock {
 	u32 cwnd_gain_pct;
 };
 
-static struct ccatune_algorithm gr_algorithm;
-
-static struct gr_kflow *gr_kflow_of(const struct sock *sk)
+static void alg_copy_info(struct sock *sk, const struct alg_flow *f)
 {
-	return ((struct gr_sock *)inet_csk_ca(sk))->flow;
-}
-
-static void gr_copy_info(struct sock *sk, const struct gr_kflow *f)
-{
-	struct gr_sock *own = inet_csk_ca(sk);
-	const struct cca_rate_window *w = &f->gr.gr.bandwidth;
-
+	struct alg_sock *own = inet_csk_ca(sk);
+	const struct cca_rate_window *w = &f->core.gr.bandwidth;
 	u32 window_us = cca_rate_span_us(w);
 
 	WRITE_ONCE(own->rate_bytes_per_s, f->decision.pacing_bytes_per_s);
 	WRITE_ONCE(own->window_us, window_us);
 	WRITE_ONCE(own->window_pkts, window_us ? cca_rate_pkts(w) : 0);
-	WRITE_ONCE(own->mss_bytes, f->gr.gr.mss_bytes);
-	WRITE_ONCE(own->min_rtt_us, f->gr.gr.min_rtt_us);
-	WRITE_ONCE(own->cwnd_gain_pct, f->gr.params.cwnd_gain_pct);
-}
-
-static void gr_open(struct sock *sk)
-{
-	struct gr_sock *own = inet_csk_ca(sk);
-	struct ccatune_flow *head = ccatune_flow_start(&gr_algorithm, sk);
-
-	if (!head) {
-		ccatune_plain_begin(sk);
-		return;
-	}
-	own->flow = container_of(head, struct gr_kflow, head);
-	gr_begin(own->flow, sk);
-	tcp_sk(sk)->snd_ssthresh = TCP_INFINITE_SSTHRESH;
-	gr_copy_info(sk, own->flow);
-	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
-	ccatune_apply(sk, &own->flow->decision);
-}
-
-static void gr_release(struct sock *sk)
-{
-	struct gr_sock *own = inet_csk_ca(sk);
-
-	if (own->flow)
-		ccatune_flow_end(&own->flow->head);
-	own->flow = NULL;
-}
-
-/* --- files and diagnostics ------------------------------------------------------ */
-
-static void gr_view(const struct ccatune_flow *flow, struct ccatune_view *view)
-{
-	const struct gr_kflow *f = container_of(flow, struct gr_kflow, head);
-
-	view->clock = &f->gr.ens.clock;
-	view->params = &f->gr.params;
-	view->mode = gr_mode(&f->gr.gr);
-	view->pacing_bytes_per_s = READ_ONCE(f->decision.pacing_bytes_per_s);
-	view->min_rtt_us = READ_ONCE(f->gr.gr.min_rtt_us);
-	view->queueing_delay_us = READ_ONCE(f->queueing_delay_us);
+	WRITE_ONCE(own->mss_bytes, f->core.gr.mss_bytes);
+	WRITE_ONCE(own->min_rtt_us, f->core.gr.min_rtt_us);
+	WRITE_ONCE(own->cwnd_gain_pct, f->core.params.cwnd_gain_pct);
 }
 
 /*
@@ -98,9 +42,9 @@ static void gr_view(const struct ccatune_flow *flow, struct ccatune_view *view)
  * algorithm, which then uses the private area. Its content is therefore only read as numbers:
  * pointers are not followed, and divisors are checked.
  */
-static size_t gr_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
+static size_t alg_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
-	const struct gr_sock *own = inet_csk_ca(sk);
+	const struct alg_sock *own = inet_csk_ca(sk);
 	u64 bandwidth, gain_q8, rate;
 
 	if (!(ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1))))
@@ -120,75 +64,9 @@ static size_t gr_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info
 	return sizeof(info->bbr);
 }
 
-static struct tcp_congestion_ops gr_ops __read_mostly = {
-	.name = "gr",
-	.owner = THIS_MODULE,
-	.init = gr_open,
-	.release = gr_release,
-	.cong_control = gr_main,
-	.set_state = gr_set_state,
-	.CCATUNE_TX_START_OP = gr_tx_start,
-	.undo_cwnd = gr_undo_cwnd,
-	.ssthresh = gr_ssthresh,
-	.get_info = gr_get_info,
-};
+/* As module.h requires. */
+#define alg_get_info alg_get_info
 
-/* --- the module ------------------------------------------------------------------ */
+#include "module.h"
 
-static int __net_init gr_net_init(struct net *net)
-{
-	return ccatune_net_init(net, &gr_algorithm);
-}
-
-static void __net_exit gr_net_pre_exit(struct net *net)
-{
-	ccatune_net_pre_exit(net, &gr_algorithm);
-}
-
-static void __net_exit gr_net_exit(struct net *net)
-{
-	ccatune_net_exit(net, &gr_algorithm);
-}
-
-static struct ccatune_algorithm gr_algorithm = {
-	.id = CCA_ID_gr,
-	.cache_name = "ccatune_gr_flow",
-	.flow_bytes = sizeof(struct gr_kflow),
-	.view = gr_view,
-	.net_ops = {
-		.init = gr_net_init,
-		.pre_exit = gr_net_pre_exit,
-		.exit = gr_net_exit,
-		.id = &gr_algorithm.net_id,
-		.size = sizeof(struct ccatune_cca *),
-	},
-};
-
-static int __init gr_register(void)
-{
-	int err;
-
-	BUILD_BUG_ON(sizeof(struct gr_sock) > ICSK_CA_PRIV_SIZE);
-	BUILD_BUG_ON(offsetof(struct gr_kflow, head));
-	err = ccatune_register(&gr_algorithm);
-	if (err)
-		return err;
-	ccatune_plain_init(&gr_ops);
-	err = ccatune_offer(&gr_ops);
-	if (err)
-		ccatune_unregister(&gr_algorithm);
-	return err;
-}
-
-static void __exit gr_unregister(void)
-{
-	tcp_unregister_congestion_control(&gr_ops);
-	ccatune_unregister(&gr_algorithm);
-}
-
-module_init(gr_register);
-module_exit(gr_unregister);
-
-MODULE_LICENSE("GPL");
-MODULE_VERSION(CCATUNE_VERSION);
 MODULE_DESCRIPTION("TCP GR: delay-based rate control whose parameters follow the network state");

@@ -6,7 +6,6 @@
  *   struct rtcp_table    the clients of a namespace, with a lock for joining and leaving
  *   struct rtcp_place    the kernel's data about a client, such as its lock
  *   struct rtcp_member   the client of a connection: a shared one, or its own
- *   struct rtcp_kflow    head of the memory that an R-TCP module allocates for a socket
  *
  * Locks. Each client has a lock, which is taken for each ACK. The table's lock is taken when a
  * connection begins, ends, or leaves a client that is split. Neither is taken while the other is
@@ -49,11 +48,9 @@ struct rtcp_member {
 RTCP_ASSERT(member_is_small, sizeof(struct rtcp_member) + sizeof(struct rtcp_flow) <=
 			     RTCP_MOST_STATE_BYTES + 2 * sizeof(void *));
 
-#include "rtcp_kflow.h"	/* which has members */
-
 /* The socket's private area: a pointer, and the values that `ss` shows without it. */
 struct rtcp_sock {
-	struct rtcp_kflow *flow;
+	void *flow;
 	u32 limit_bytes_per_s;		/* 0: no limiter is known */
 	u32 min_rtt_us;
 	u32 gain_permille;		/* of the cap; 0: no cap */
@@ -65,20 +62,22 @@ int rtcp_register_net(struct net *net, struct ccatune_algorithm *algorithm);
 void rtcp_member_join(struct rtcp_member *m, const struct sock *sk, u64 now_us);
 void rtcp_member_part(struct rtcp_member *m);
 void rtcp_member_tell(struct rtcp_member *m, struct ccatune_recording *recording);
-void rtcp_kflow_end(struct sock *sk, struct rtcp_kflow *f, struct rtcp_flow *flow);
-
-void rtcp_view(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
-	       const struct rtcp_ens *ens, const struct rtcp_params *params,
-	       struct ccatune_view *view);
-void rtcp_show(struct seq_file *m, const struct rtcp_kflow *f, const struct rtcp_flow *flow,
-	       const struct rtcp_params *params);
-void rtcp_copy_info(struct sock *sk, const struct rtcp_kflow *f, const struct rtcp_flow *flow,
+void rtcp_copy_info(struct sock *sk, const struct rtcp_member *m, const struct rtcp_flow *flow,
 		    const struct rtcp_params *params);
 size_t rtcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info);
 
-static inline struct rtcp_kflow *rtcp_kflow_of(const struct sock *sk)
+/* rtcp_table.c, for the files of tcp_rtcp.ko */
+struct rtcp_table *rtcp_table_get(const struct net *net);
+struct rtcp_table *rtcp_table_seen(const struct net *net);
+void rtcp_table_put(struct rtcp_table *t);
+u32 rtcp_ipv6_prefix_bits(void);
+
+/* The client. Who does not hold its lock reads it under RCU. */
+static inline struct rtcp_client *rtcp_member_client(const struct rtcp_member *m)
 {
-	return ((struct rtcp_sock *)inet_csk_ca(sk))->flow;
+	struct rtcp_entry *entry = READ_ONCE(m->entry);
+
+	return entry ? &entry->client : (struct rtcp_client *)&m->own;
 }
 
 /* The number of a client in a recording. 0: it belongs to the flow alone. */
@@ -89,7 +88,7 @@ static inline u32 rtcp_member_number(const struct rtcp_member *m)
 
 static inline bool rtcp_member_is_own(const struct rtcp_member *m)
 {
-	return !m->entry;
+	return !READ_ONCE(m->entry);
 }
 
 static inline struct rtcp_place *rtcp_member_place(const struct rtcp_member *m)
@@ -98,26 +97,25 @@ static inline struct rtcp_place *rtcp_member_place(const struct rtcp_member *m)
 }
 
 /*
- * Locks the client and returns it. recording: that of the flow, NULL if there is none; otherwise
- * call this under rcu_read_lock(). The client's state is recorded first, unless the recording has
- * all changes of the client. anew: for a flow that begins. Then the state is always recorded,
- * because a new recording may have the address of an old one.
+ * Locks the client. recording: that of the flow, NULL if there is none; otherwise call this under
+ * rcu_read_lock(). The client's state is recorded first, unless the recording has all changes of
+ * the client. anew: for a flow that begins. Then the state is always recorded, because a new
+ * recording may have the address of an old one.
  */
-static inline struct rtcp_client *rtcp_member_lock(struct rtcp_member *m,
-						   struct ccatune_recording *recording, bool anew)
+static inline void rtcp_member_lock(struct rtcp_member *m, struct ccatune_recording *recording,
+				    bool anew)
 	__acquires(m)
 {
 	struct rtcp_place *place;
 
 	if (!m->entry) {
 		__acquire(m);
-		return &m->own;
+		return;
 	}
 	place = rtcp_member_place(m);
 	spin_lock_bh(&place->lock);
 	if (anew || place->recording != recording)
 		rtcp_member_tell(m, recording);
-	return &m->entry->client;
 }
 
 static inline void rtcp_member_unlock(struct rtcp_member *m)

@@ -10,9 +10,7 @@
 #include <linux/uaccess.h>
 
 #include "internal.h"
-#include "params_text.h"
-
-#define VALUES_MAX_BYTES 4096u
+#include "files.h"
 
 static const struct cca_setting_spec setting_specs[CCATUNE_SETTINGS] = {
 	[CCATUNE_CLASS_SOURCE] = { "class_source", CCATUNE_CLASS_OF_NOTHING,
@@ -78,7 +76,7 @@ static int values_take(struct ccatune_cca *cca, const char __user *from, size_t 
 	char *text;
 	int err;
 
-	if (size > VALUES_MAX_BYTES)
+	if (size > CCATUNE_VALUES_MAX_BYTES)
 		return -EFBIG;
 	text = memdup_user(from, size);
 	if (IS_ERR(text))
@@ -124,35 +122,23 @@ static ssize_t settings_write(struct file *file, const char __user *from, size_t
 static int parameters_show(struct seq_file *m, void *v)
 {
 	struct ccatune_cca *cca = ((struct values_file *)m->private)->cca;
-	const struct cca_param_spec *spec;
 	u32 values[CCA_MAX_PARAMS];
-	u32 i;
 
 	rcu_read_lock();
 	memcpy(values, ccatune_params(cca)->value, sizeof(values));
 	rcu_read_unlock();
-	for (i = 0; i < CCA_MAX_PARAMS; i++) {
-		spec = cca_param_at(cca->algorithm->id, i);
-		if (!spec)
-			break;
-		seq_printf(m, "%s %u %u %u %u %s\n", spec->name, values[i], spec->min,
-			   spec->initial, spec->max, spec->unit);
-	}
+	ccatune_show_parameters(m, cca->algorithm->id, values);
 	return 0;
 }
 
 static int settings_show(struct seq_file *m, void *v)
 {
 	struct ccatune_cca *cca = ((struct values_file *)m->private)->cca;
-	const struct cca_setting_spec *spec;
 	unsigned int i;
 
-	for (i = 0; i < CCATUNE_SETTINGS; i++) {
-		spec = &setting_specs[i];
-		seq_printf(m, "%s %u %u %u %u %s\n", spec->name,
-			   ccatune_setting(cca, (enum ccatune_setting)i), spec->min, spec->initial,
-			   spec->max, spec->unit);
-	}
+	for (i = 0; i < CCATUNE_SETTINGS; i++)
+		ccatune_show_setting(m, &setting_specs[i],
+				     ccatune_setting(cca, (enum ccatune_setting)i));
 	return 0;
 }
 

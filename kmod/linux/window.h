@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Functions that the modules in window mode share. They convert a socket's window and ACKs into
- * the structures of kmod/core/cca.h and back, and record the calls of the kernel. All decisions
- * are taken in the core.
+ * Converts a socket's window and ACKs into the structures of kmod/core/cca.h and back, for window
+ * mode. All decisions are taken in the core.
  *
  * For each ACK, Linux calls pkts_acked before it looks for losses. Afterwards it calls ssthresh
  * (an episode begins), set_state (the event) and cong_avoid (growth). Therefore the core receives
@@ -13,17 +12,16 @@
 #ifndef CCATUNE_WINDOW_H
 #define CCATUNE_WINDOW_H
 
-#include "kflow.h"
 #include "sock.h"
 
-static inline void ccatune_told_init(const struct sock *sk, struct ccatune_told *told)
+static inline void ccatune_last_ack_init(const struct sock *sk, struct ccatune_last_ack *last)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	told->delivered_pkts = tp->delivered;
-	told->lost_pkts = tp->lost;
-	told->limited_pkts = tp->delivered - 1;
-	told->begun = false;
+	last->delivered_pkts = tp->delivered;
+	last->lost_pkts = tp->lost;
+	last->limited_pkts = tp->delivered - 1;
+	last->begun = false;
 }
 
 /*
@@ -33,31 +31,32 @@ static inline void ccatune_told_init(const struct sock *sk, struct ccatune_told 
  * were sent meanwhile, and so are application-limited. The kernel also marks the first flight as
  * application-limited, because the socket was empty before. This function ignores that mark.
  */
-static inline bool ccatune_told_is_app_limited(const struct tcp_sock *tp, struct ccatune_told *told)
+static inline bool ccatune_last_ack_is_app_limited(const struct tcp_sock *tp,
+						   struct ccatune_last_ack *last)
 {
 	bool falls = tp->app_limited && after(tp->delivered, tp->app_limited);
 
-	if (falls && told->begun)
-		told->limited_pkts = tp->delivered + tcp_packets_in_flight(tp);
-	told->begun = true;
-	if (!after(tp->delivered, told->limited_pkts))
+	if (falls && last->begun)
+		last->limited_pkts = tp->delivered + tcp_packets_in_flight(tp);
+	last->begun = true;
+	if (!after(tp->delivered, last->limited_pkts))
 		return true;
 	/* Keep it close to tp->delivered, so that after() is still correct when the counts wrap. */
-	told->limited_pkts = tp->delivered - 1;
+	last->limited_pkts = tp->delivered - 1;
 	return false;
 }
 
 /*
  * Returns false if the ACK shows neither a delivery nor a loss. It is then no event for the core.
  */
-static inline bool ccatune_read_told(const struct sock *sk, struct ccatune_told *told,
-				     const struct ack_sample *sample, struct cca_ack *ack)
+static inline bool ccatune_read_window_ack(const struct sock *sk, struct ccatune_last_ack *last,
+					   const struct ack_sample *sample, struct cca_ack *ack)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	memset(ack, 0, sizeof(*ack));
-	ack->acked_pkts = tp->delivered - told->delivered_pkts;
-	ack->lost_pkts = tp->lost - told->lost_pkts;
+	ack->acked_pkts = tp->delivered - last->delivered_pkts;
+	ack->lost_pkts = tp->lost - last->lost_pkts;
 	if (!ack->acked_pkts && !ack->lost_pkts)
 		return false;
 	ack->now_us = tp->tcp_mstamp;
@@ -66,10 +65,10 @@ static inline bool ccatune_read_told(const struct sock *sk, struct ccatune_told 
 	ack->delivered_pkts = tp->delivered;
 	ack->cwnd_pkts = tcp_snd_cwnd(tp);
 	ack->mss_bytes = tp->mss_cache;
-	ack->app_limited = ccatune_told_is_app_limited(tp, told);
+	ack->app_limited = ccatune_last_ack_is_app_limited(tp, last);
 	ack->cwnd_limited = ccatune_cwnd_limited(tp);
-	told->delivered_pkts = tp->delivered;
-	told->lost_pkts = tp->lost;
+	last->delivered_pkts = tp->delivered;
+	last->lost_pkts = tp->lost;
 	return true;
 }
 
@@ -105,13 +104,13 @@ static inline bool ccatune_is_reduced(u8 state)
  * The kernel marks packets as lost before it enters Loss. No later ACK reports them, because the
  * event of the timeout includes them. After a reduction of the MTU they were not lost at all.
  */
-static inline bool ccatune_read_window_state(const struct sock *sk, struct ccatune_told *told,
+static inline bool ccatune_read_window_state(const struct sock *sk, struct ccatune_last_ack *last,
 					     u8 new_state, enum cca_event_kind *kind)
 {
 	u8 old_state = ccatune_ca_state(sk);
 
 	if (new_state == TCP_CA_Loss) {
-		told->lost_pkts = tcp_sk(sk)->lost;
+		last->lost_pkts = tcp_sk(sk)->lost;
 		return ccatune_read_state(sk, new_state, kind);
 	}
 	if (ccatune_is_reduced(new_state) && !ccatune_is_reduced(old_state))
@@ -121,48 +120,6 @@ static inline bool ccatune_read_window_state(const struct sock *sk, struct ccatu
 	else
 		return false;
 	return true;
-}
-
-/* --- recording ----------------------------------------------------------------- */
-
-/*
- * Starts a record of the flow. Returns its recording, or NULL if the flow is not recorded. Call
- * this under rcu_read_lock(). flow: NULL if the socket has none.
- */
-static inline struct ccatune_recording *ccatune_begin_record(const struct ccatune_flow *flow,
-							     const struct sock *sk,
-							     struct rec_record *r,
-							     enum rec_kind kind)
-{
-	struct ccatune_recording *recording = flow ? ccatune_recording(flow) : NULL;
-
-	if (recording)
-		rec_init(r, kind, flow->recorded_as, tcp_sk(sk)->tcp_mstamp);
-	return recording;
-}
-
-/*
- * Records a call of the kernel: REC_GROW, REC_SSTHRESH or REC_UNDO. result: the window or
- * threshold that the core returned, 0 if it returns none.
- */
-static inline void ccatune_record_asked(const struct ccatune_flow *flow, const struct sock *sk,
-					enum rec_kind kind,
-					const struct cca_window *before,
-					const struct cca_window *after, u32 acked_pkts, u32 result)
-{
-	struct ccatune_recording *recording;
-	struct rec_record r;
-
-	rcu_read_lock();
-	recording = ccatune_begin_record(flow, sk, &r, kind);
-	if (recording) {
-		rec_put_window(&r, before);
-		rec_put_window_after(&r, after);
-		r.word[REC_ACKED] = acked_pkts;
-		r.word[REC_RESULT] = result;
-		ccatune_record(recording, &r);
-	}
-	rcu_read_unlock();
 }
 
 #endif /* CCATUNE_WINDOW_H */

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Who may use the registry's API: principals, their tokens, and the audit log of all changes.
 
-request -> request_ids.py   gives it an id
+request -> RequestIds       gives it an id (serving/http/layers.py)
         -> check.py         finds its token in known.py, and makes the `Caller`
-        -> a route          requires the scope that its endpoint declares, before the body is read (serving/routes.py)
+        -> a route          requires the scope that its endpoint declares, before its body (serving/http/routes.py)
         -> a service        records the change in the audit log, in the transaction of the change
 """

@@ -23,11 +23,11 @@ from serving.access.attempts import Attempts
 from serving.access.grants import Caller, Grant, local_caller
 from serving.access.grants import Scope as GrantedScope
 from serving.access.known import KnownTokens
-from serving.access.request_ids import request_id_of
 from serving.access.token_text import public_id_of
-from serving.counted_log import CountedLog
 from serving.errors import NotAuthenticatedError, ServingError, TooManyAttemptsError
-from serving.problems import problem_of
+from serving.http.counted_log import CountedLog
+from serving.http.layers import request_id_of
+from serving.http.problems import problem_of
 
 __all__ = [
     "OPEN",

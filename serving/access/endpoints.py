@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response, status
 
-from serving.access import service
+from serving.access import repository, service
 from serving.access.check import Administrator, Holder, needs
+from serving.access.known import KnownTokens
 from serving.access.schemas import (
     AuditRead,
     OwnToken,
@@ -21,10 +21,9 @@ from serving.access.schemas import (
 )
 from serving.access.token_text import new_token
 from serving.context import InContext
-from serving.database import AuditRow, PrincipalRow, TokenRow
-from serving.paging import Cursor, Limit, Page, cursor_position
-from serving.problems import problems
-from serving.routes import ApiRoute
+from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
+from serving.http.problems import problems
+from serving.http.routes import ApiRoute
 
 __all__ = ["router"]
 
@@ -43,13 +42,8 @@ async def create_token(
 ) -> TokenCreated:
     """Make a token, and its principal if there is none. No later answer contains the token's text."""
     new, now = new_token(), context.clock()
-
-    def create() -> TokenRow:
-        with context.database.write() as session:
-            return service.create_token(session, body, new, by=caller, now=now)
-
-    row = await context.writes.run(create)
-    await context.tokens.refresh()
+    row = await context.write(service.create_token, body, new, by=caller, now=now)
+    await context.part(KnownTokens).refresh()
     response.headers["Cache-Control"] = "no-store"
     return TokenCreated(**TokenRead.of(row, now=now).model_dump(), token=new.text)
 
@@ -68,42 +62,28 @@ async def list_tokens(
     cursor: Cursor = None,
 ) -> Page[TokenRead]:
     """List the tokens without their texts, newest first."""
-    before_id = cursor_position(cursor)
-
-    def page() -> tuple[Sequence[TokenRow], TokenRow | None]:
-        with context.database.read() as session:
-            return service.tokens(session, principal=principal, before_id=before_id, limit=limit)
-
-    rows, last = await context.reads.run(page)
-    items = [TokenRead.of(row, now=context.clock()) for row in rows]
-    return Page(items=items, next_cursor=None if last is None else str(last.id))
+    rows = await context.read(
+        repository.token_page, principal=principal, before_id=cursor_position(cursor), limit=limit + 1
+    )
+    now = context.clock()
+    return page_of(rows, limit=limit, item=lambda row: TokenRead.of(row, now=now), position=lambda row: row.id)
 
 
 @router.delete("/tokens/{token_id}", responses=problems(404))
 async def revoke_token(context: InContext, caller: Administrator, token_id: TokenId) -> TokenRead:
     """Revoke a token, for ever. Other processes on the same database accept it for some more seconds."""
     now = context.clock()
-
-    def revoke() -> TokenRow:
-        with context.database.write() as session:
-            return service.revoke_token(session, token_id, by=caller, now=now)
-
-    row = await context.writes.run(revoke)
-    await context.tokens.refresh()
+    row = await context.write(service.revoke_token, token_id, by=caller, now=now)
+    await context.part(KnownTokens).refresh()
     return TokenRead.of(row, now=now)
 
 
 @router.delete("/principals/{name}", responses=problems(404))
 async def disable_principal(context: InContext, caller: Administrator, name: PrincipalName) -> PrincipalRead:
     """Disable a principal: all its tokens are revoked, and it gets no new one."""
-
-    def disable() -> PrincipalRow:
-        with context.database.write() as session:
-            return service.disable_principal(session, name, by=caller, now=context.clock())
-
-    row = await context.writes.run(disable)
-    await context.tokens.refresh()
-    return PrincipalRead.of(row)
+    row = await context.write(service.disable_principal, name, by=caller, now=context.clock())
+    await context.part(KnownTokens).refresh()
+    return PrincipalRead.model_validate(row)
 
 
 @router.get("/audit", dependencies=[needs("admin")])
@@ -117,13 +97,12 @@ async def list_audit(
     cursor: Cursor = None,
 ) -> Page[AuditRead]:
     """List the changes, newest first."""
-    before_id = cursor_position(cursor)
-
-    def page() -> tuple[Sequence[AuditRow], AuditRow | None]:
-        with context.database.read() as session:
-            return service.audit_page(
-                session, actor=actor, action=action, target=target, before_id=before_id, limit=limit
-            )
-
-    rows, last = await context.reads.run(page)
-    return Page(items=[AuditRead.of(row) for row in rows], next_cursor=None if last is None else str(last.id))
+    rows = await context.read(
+        repository.audit_page,
+        actor=actor,
+        action=action,
+        target=target,
+        before_id=cursor_position(cursor),
+        limit=limit + 1,
+    )
+    return page_of(rows, limit=limit, item=AuditRead.model_validate, position=lambda row: row.id)

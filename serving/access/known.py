@@ -32,9 +32,8 @@ from serving.access import repository
 from serving.access.grants import Grant
 from serving.access.repository import ChangedToken
 from serving.access.token_text import digest_of
-from serving.database import Database
+from serving.context import Context
 from serving.errors import NotAuthenticatedError
-from serving.work import WorkPool
 
 __all__ = ["KnownTokens"]
 
@@ -49,21 +48,9 @@ _log = logging.getLogger(__name__)
 class KnownTokens:
     """The tokens of one registry. All methods belong to the event loop."""
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        reads: WorkPool,
-        writes: WorkPool,
-        clock: Callable[[], datetime],
-        refresh_s: float,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._database = database
-        self._reads = reads
-        self._writes = writes
-        self._clock = clock
-        self._refresh_s = refresh_s
+    def __init__(self, context: Context, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._context = context
+        self._refresh_s = context.settings.token_cache_s
         self._monotonic = monotonic
         self._grants: dict[bytes, Grant] = {}
         self._version = 0
@@ -133,7 +120,7 @@ class KnownTokens:
         for begin in range(0, len(used), _USES_BATCH):
             batch = used[begin : begin + _USES_BATCH]
             ids = [grant.row_id for grant in batch if grant.row_id is not None]
-            await self._writes.run(functools.partial(self._write_used, ids))
+            await self._context.write(repository.write_last_use, ids, now=self._context.clock())
             for grant in batch:
                 grant.is_used = False
 
@@ -145,7 +132,7 @@ class KnownTokens:
         return grant
 
     def _has_expired(self, grant: Grant) -> bool:
-        return grant.expires_at is not None and self._clock() >= grant.expires_at
+        return grant.expires_at is not None and self._context.clock() >= grant.expires_at
 
     def _next_query(self) -> asyncio.Future[None]:
         loop = asyncio.get_running_loop()
@@ -172,7 +159,7 @@ class KnownTokens:
                 begin_s = self._monotonic()
                 self._note_time()
                 try:
-                    self._apply(await self._reads.run(self._read_changes))
+                    self._apply(await self._context.read(repository.tokens_changed_since, self._version))
                     self._drop_expired()
                 except Exception as error:
                     for one in waiting:
@@ -191,14 +178,10 @@ class KnownTokens:
             self._waiting = []
 
     def _note_time(self) -> None:
-        now = self._clock()
+        now = self._context.clock()
         if self._queried_at is not None and now < self._queried_at:
             self._version = 0
         self._queried_at = now
-
-    def _read_changes(self) -> list[ChangedToken]:
-        with self._database.read() as session:
-            return repository.tokens_changed_since(session, self._version)
 
     def _apply(self, rows: list[ChangedToken]) -> None:
         for row in rows:
@@ -218,17 +201,13 @@ class KnownTokens:
         if self._monotonic() < self._drop_expired_at_s:
             return
         self._drop_expired_at_s = self._monotonic() + _DROP_INTERVAL_S
-        now = self._clock()
+        now = self._context.clock()
         for digest, grant in list(self._grants.items()):
             # The time of the last use is written first.
             if grant.expires_at is not None and now >= grant.expires_at and not grant.is_used:
                 # A held request may have it, and would not notice its revocation if the clock were set back.
                 grant.is_revoked = True
                 del self._grants[digest]
-
-    def _write_used(self, ids: list[int]) -> None:
-        with self._database.write() as session:
-            repository.write_last_use(session, ids, now=self._clock())
 
 
 def _grant_of(row: ChangedToken) -> Grant:

@@ -7,10 +7,10 @@ import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from serving.access.grants import Grant, PrincipalKind, Scope
-from serving.database import AuditRow, PrincipalRow, TokenRow
+from serving.database import TokenRow
 from serving.names import AgentId, CcaName, ChannelName
 
 __all__ = ["AuditRead", "OwnToken", "PrincipalName", "PrincipalRead", "TokenCreate", "TokenCreated", "TokenRead"]
@@ -148,23 +148,18 @@ class TokenCreated(TokenRead):
 class PrincipalRead(BaseModel):
     """Someone who has tokens."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
     name: str = Field(description="Its name.", examples=["web-1"])
     kind: str = Field(description="What it is: `human`, `agent` or `ci`.", examples=["agent"])
     created_at: datetime = Field(description="When its first token was made (UTC).")
     disabled_at: datetime | None = Field(description="When it was disabled (UTC); null if it is not.", examples=[None])
 
-    @classmethod
-    def of(cls, row: PrincipalRow) -> PrincipalRead:
-        """Build it from the row."""
-        return cls(name=row.name, kind=row.kind, created_at=row.created_at, disabled_at=row.disabled_at)
-
 
 class AuditRead(BaseModel):
     """One change."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
     id: int = Field(description="Number of the entry.")
     at: datetime = Field(description="When the change was made (UTC).")
@@ -178,19 +173,6 @@ class AuditRead(BaseModel):
     target: str = Field(
         description="What was changed, such as `channel gr/champion`.", examples=["channel gr/champion"]
     )
-    details: dict[str, Any] = Field(description="More about it; depends on the action.")
-
-    @classmethod
-    def of(cls, row: AuditRow) -> AuditRead:
-        """Build it from the row."""
-        return cls(
-            id=row.id,
-            at=row.at,
-            actor=row.actor,
-            token_id=row.token_id,
-            request_id=row.request_id,
-            address=row.address,
-            action=row.action,
-            target=row.target,
-            details=json.loads(row.details),
-        )
+    details: Annotated[dict[str, Any], BeforeValidator(json.loads)] = Field(
+        description="More about it; depends on the action."
+    )

@@ -20,11 +20,10 @@ from serving.access import audit, repository
 from serving.access.grants import Caller, PrincipalKind
 from serving.access.schemas import TokenCreate
 from serving.access.token_text import NewToken
-from serving.database import AuditRow, PrincipalRow, TokenRow
+from serving.database import PrincipalRow, TokenRow
 from serving.errors import PrincipalConflictError, PrincipalNotFoundError, TokenNotFoundError
-from serving.paging import page_of
 
-__all__ = ["ADMIN", "audit_page", "create_admin_token", "create_token", "disable_principal", "revoke_token", "tokens"]
+__all__ = ["ADMIN", "create_admin_token", "create_token", "disable_principal", "revoke_token"]
 
 ADMIN = "admin"
 
@@ -103,30 +102,6 @@ def disable_principal(session: Session, name: str, *, by: Caller, now: datetime)
     for token in repository.live_tokens_of(session, row.id):
         _revoke(session, token, principal=name, version=version, by=by, now=now)
     return row
-
-
-def tokens(
-    session: Session, *, principal: str | None, before_id: int | None, limit: int
-) -> tuple[Sequence[TokenRow], TokenRow | None]:
-    """Return a page of tokens, newest first, and its last row if more follow, else None."""
-    rows = repository.token_page(session, principal=principal, before_id=before_id, limit=limit + 1)
-    return page_of(rows, limit=limit)
-
-
-def audit_page(
-    session: Session,
-    *,
-    actor: str | None,
-    action: str | None,
-    target: str | None,
-    before_id: int | None,
-    limit: int,
-) -> tuple[Sequence[AuditRow], AuditRow | None]:
-    """Return a page of the audit log, newest first, and its last row if more follow, else None."""
-    rows = repository.audit_page(
-        session, actor=actor, action=action, target=target, before_id=before_id, limit=limit + 1
-    )
-    return page_of(rows, limit=limit)
 
 
 def _principal_for(

@@ -8,7 +8,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -18,14 +19,20 @@ from click.core import ParameterSource
 
 from kmod.errors import CcatuneError
 from kmod.terminal import echo, visible
-from serving.agent.decide import IN_FORCE
 from serving.agent.errors import SettingsError
+from serving.agent.kernel import DEFAULT_PROC_ROOT, VIAS, Tree, make_tree, read_boot_id
 from serving.agent.log import EventLog, is_journal
-from serving.agent.report import agent_version
-from serving.agent.runner import Agent, notify_systemd, read_boot_id
-from serving.agent.secret import CREDENTIAL, credential_file
-from serving.agent.settings import DEFAULT_CONFIG, DEFAULT_STATE_DIR, SECONDS, AgentSettings, read_config
-from serving.agent.tree import DEFAULT_PROC_ROOT, VIAS, Tree, make_tree
+from serving.agent.loop import Agent, notify_systemd, plan
+from serving.agent.settings import (
+    CREDENTIAL,
+    DEFAULT_CONFIG,
+    DEFAULT_STATE_DIR,
+    SECONDS,
+    AgentSettings,
+    credential_file,
+    read_config,
+)
+from serving.agent.state import IN_FORCE, agent_version
 
 EXIT_FALLS_SHORT = 1
 EXIT_USAGE = 2
@@ -69,8 +76,8 @@ def _tree_of(ctx: click.Context, settings: AgentSettings, stand_in: Path | None,
     return tree
 
 
-def _print_version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001 (click)
-    if is_asked:
+def _print_version(ctx: click.Context, _parameter: click.Parameter, is_requested: bool) -> None:  # noqa: FBT001 (click)
+    if is_requested:
         echo(f"ccatune-agent, version {agent_version() or 'unknown'}")
         ctx.exit()
 
@@ -85,104 +92,65 @@ def _take_config(ctx: click.Context, parameter: click.Parameter, path: Path | No
     return path
 
 
-def _option(*names: str, **how: Any) -> Callable[[_Function], _Function]:
-    """Make an option that the variable CCATUNE_AGENT_NAME sets too. NAME is the key in the settings file."""
-    key = names[1] if len(names) > 1 else names[0].removeprefix("--").replace("-", "_")
-    return click.option(*names, envvar=f"CCATUNE_AGENT_{key.upper()}", show_envvar=True, **how)
+def _option(name: str, text: str, *, key: str = "", **how: Any) -> Callable[[_Function], _Function]:
+    """Make an option that the variable CCATUNE_AGENT_KEY sets too. key: its name in the settings file."""
+    key = key or name.removeprefix("--").replace("-", "_")
+    shows_default = "[default:" not in text and how.get("default") is not None
+    how = {"envvar": f"CCATUNE_AGENT_{key.upper()}", "show_envvar": True, "show_default": shows_default, **how}
+    return click.option(name, key, help=text, **how)
 
 
 def _settings_options(function: _Function) -> _Function:
-    folder = click.Path(path_type=Path)
+    path = click.Path(path_type=Path)
+    via = "Where the algorithms run: in the module (proc), or in BPF; auto: the module where it is loaded."
+    config = f"TOML file with these settings.  [default: {DEFAULT_CONFIG} where it exists]"
+    own_id = "Name in reports.  [default: the token's, or else a random one, which the agent keeps]"
+    token = f"File with the token for the registry.  [default: systemd's credential {CREDENTIAL}, if it exists]"
+    root = "Root document that names the keys; tables without their signatures are refused.  [default: none]"
+    registry = "Name that the registry must have; its tables alone are applied.  [default: any]"
+    stand_in = "Write to a stand-in for the module's tree, kept in this folder, behind the same parser."
+    url = ["CCATUNE_AGENT_URL", "CCATUNE_REGISTRY_URL"]
     options = [
-        click.option(
-            "--config",
-            type=folder,
-            is_eager=True,
-            expose_value=False,
-            callback=_take_config,
-            envvar="CCATUNE_AGENT_CONFIG",
-            help=f"TOML file with these settings.  [default: {DEFAULT_CONFIG} where it exists]",
-        ),
-        click.option(
-            "--url",
-            envvar=["CCATUNE_AGENT_URL", "CCATUNE_REGISTRY_URL"],
-            show_envvar=True,
-            help="Address of the registry: http(s)://HOST[:PORT][/PATH].",
-        ),
-        _option(
-            "--registry-name",
-            default="",
-            help="Name that the registry must have; its tables alone are applied.  [default: any]",
-        ),
-        _option(
-            "--root",
-            type=folder,
-            help="Root document that names the keys; tables without their signatures are refused.  [default: none]",
-        ),
-        _option("--channel", default="champion", show_default=True, help="Channel to follow."),
-        _option("--cca", multiple=True, help="Algorithm to keep, e.g. gr; may be given several times."),
-        _option("--state-dir", type=folder, default=DEFAULT_STATE_DIR, show_default=True, help="Folder of its state."),
-        _option(
-            "--via",
-            type=click.Choice(VIAS),
-            default="auto",
-            show_default=True,
-            help="Where the algorithms run: in the module (proc), or in BPF; auto: the module where it is loaded.",
-        ),
-        click.option(
-            "--stand-in",
-            type=click.Path(file_okay=False, path_type=Path),
-            help="Write to a stand-in for the module's tree, kept in this folder, behind the same parser.",
-        ),
-        _option("--proc-root", type=folder, default=DEFAULT_PROC_ROOT, show_default=True, help="The module's tree."),
-        _option(
-            "--agent-id",
-            default="",
-            help="Name in reports.  [default: the token's, or else a random one, which the agent keeps]",
-        ),
-        _option("--ca-file", help="Certificates (PEM) to trust for https, instead of the system's."),
-        _option(
-            "--token-file",
-            default=credential_file,
-            help=f"File with the token for the registry.  [default: systemd's credential {CREDENTIAL}, if it exists]",
-        ),
-        _option("--client-cert-file", help="Certificate (PEM) to show to the registry."),
-        _option("--client-key-file", help="Its key (PEM), if that is in a file of its own."),
-        _option("--insecure-http", is_flag=True, help="Send the token by http, where others may read it."),
-        *(
-            _option(
-                "--" + key.removesuffix("_s").replace("_", "-"),
-                key,
-                type=float,
-                default=default,
-                show_default=True,
-                help=f"Seconds {meaning}.",
-            )
-            for key, (_, default, _, meaning) in SECONDS.items()
-        ),
-    ]
+        _option("--config", config, type=path, is_eager=True, expose_value=False, callback=_take_config,
+                show_envvar=False),
+        _option("--url", "Address of the registry: http(s)://HOST[:PORT][/PATH].", envvar=url),
+        _option("--registry-name", registry, default=""),
+        _option("--root", root, type=path),
+        _option("--channel", "Channel to follow.", default="champion"),
+        _option("--cca", "Algorithm to keep, e.g. gr; may be given several times.", multiple=True),
+        _option("--state-dir", "Folder of its state.", type=path, default=DEFAULT_STATE_DIR),
+        _option("--via", via, type=click.Choice(VIAS), default="auto"),
+        click.option("--stand-in", type=click.Path(file_okay=False, path_type=Path), help=stand_in),
+        _option("--proc-root", "The module's tree.", type=path, default=DEFAULT_PROC_ROOT),
+        _option("--agent-id", own_id, default=""),
+        _option("--ca-file", "Certificates (PEM) to trust for https, instead of the system's."),
+        _option("--token-file", token, default=credential_file),
+        _option("--client-cert-file", "Certificate (PEM) to show to the registry."),
+        _option("--client-key-file", "Its key (PEM), if that is in a file of its own."),
+        _option("--insecure-http", "Send the token by http, where others may read it.", is_flag=True),
+    ]  # fmt: skip
+    for key, (_, default, _, meaning) in SECONDS.items():
+        name = "--" + key.removesuffix("_s").replace("_", "-")
+        options.append(_option(name, f"Seconds {meaning}.", key=key, type=float, default=default))
     for option in reversed(options):
         function = option(function)
     return function
 
 
 class _AgentGroup(click.Group):
-    """The agent's commands. Each is imported only when it is used."""
+    """The agent's commands. They are imported only when one is used."""
 
-    _MODULES: Mapping[str, str] = {
-        **dict.fromkeys(("disable", "enable"), "serving.agent.enable_cli"),
-        **dict.fromkeys(("forget", "resume", "status", "unit"), "serving.agent.state_cli"),
-    }
+    _NAMES = ("disable", "enable", "forget", "resume", "status", "unit")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return sorted(self._MODULES)
+        return list(self._NAMES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if cmd_name not in self._MODULES:
+        if cmd_name not in self._NAMES:
             return None
-        command: click.Command = getattr(import_module(self._MODULES[cmd_name]), cmd_name)
+        command: click.Command = getattr(import_module("serving.agent.commands"), cmd_name)
         return command
 
 
@@ -246,11 +214,9 @@ def agent(
 
 
 def _dry_run(settings: AgentSettings, tree: Tree, *, as_json: bool) -> int:
-    from serving.agent.plan import plan
-
     plans = plan(settings, tree=tree, boot_id=read_boot_id())
     if as_json:
-        echo(json.dumps([one.to_json() for one in plans]))
+        echo(json.dumps([asdict(one) for one in plans]))
     else:
         for one in plans:
             for message in one.damaged:
@@ -259,18 +225,18 @@ def _dry_run(settings: AgentSettings, tree: Tree, *, as_json: bool) -> int:
             echo(visible(f"{one.cca}: {answer}"))
             blocked = f" [{one.blocked}]" if one.blocked else ""
             echo(visible(f"{one.cca}: would do: {one.would}; why: {one.why}{blocked}"))
-    return 0 if all(one.holds for one in plans) else EXIT_FALLS_SHORT
+    return 0 if all(one.blocked is None for one in plans) else EXIT_FALLS_SHORT
 
 
 def _once(running: Agent, *, as_json: bool) -> int:
-    from serving.agent.state_cli import state_line
+    from serving.agent.commands import state_line
 
     reports, unsent = running.run_once()
     if as_json:
-        echo(json.dumps([{**report.to_json(), "not_reported": unsent.get(report.cca)} for report in reports]))
+        echo(json.dumps([{**asdict(report), "not_reported": unsent.get(report.cca)} for report in reports]))
     else:
         for report in reports:
-            echo(state_line(report.to_json()))
+            echo(state_line(asdict(report)))
         for cca, error in unsent.items():
             echo(f"{cca}: not reported: {error}")
     return 0 if not unsent and all(report.state in IN_FORCE for report in reports) else EXIT_FALLS_SHORT

@@ -48,3 +48,11 @@ class StateDirError(AgentError):
 
 class DamagedFileError(StateDirError):
     """A file of the state folder has a wrong checksum or structure. Such a file is never used."""
+
+
+class SwitchError(AgentError):
+    """A setting or a module cannot be changed."""
+
+
+class NotLoadableError(SwitchError):
+    """An algorithm cannot be loaded as a module. It may still be loaded in BPF."""

@@ -1,27 +1,51 @@
 # SPDX-License-Identifier: MIT
-"""Reads the kernel's state of one CCA: the table, the status, and the parameters with their ranges.
+"""Access to the kernel's files of a CCA (`parameters`, `ensemble`, `status`), and the view of them at one moment.
 
-The ranges are read from the running module, not from the definitions in this package, because the two may be of
-different versions.
+`Tree` is the interface that the agent needs. Its implementations are:
+
+    ProcTree   the module's files below /proc/net/ccatune
+    BpfTree    the files of a CCA that runs in BPF, through the program `ccatune-bpf`
+    AutoTree   for each CCA the first of these two that has it
+
+A stand-in for machines without either has the same two methods. The caller passes it in, so the agent does not
+import it.
+
+The module collects the text that is written through one file descriptor. It applies the text at the line `end`,
+completely or not at all. The text is therefore written through one descriptor, with one write() call unless the
+kernel accepts only a part of it. An error of write() or close() reaches the caller with the kernel's errno.
+
+The ranges of parameters are read from the running module, not from the definitions in this package, because the two
+may be of different versions.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import hashlib
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from kmod.ensemble import without_urgent_mark
-from serving.agent.tree import NotLoadedError
+from serving.agent.table import text_sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from kmod.bpf_host import BpfHost
     from kmod.ensemble import Ensemble
     from serving.agent.table import Table
-    from serving.agent.tree import Tree
+
+Via = Literal["auto", "proc", "bpf"]
+VIAS: tuple[Via, ...] = ("auto", "proc", "bpf")
+
+DEFAULT_PROC_ROOT = Path("/proc/net/ccatune")
+BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
+
+# `ensemble` is at most 256 KiB and the other files are smaller, so no valid file reaches this bound.
+MAX_READ_BYTES = 1024 * 1024
+_READ_CHUNK_BYTES = 64 * 1024
 
 # If the status changes while the files are read, all of them are read again. After this many attempts the last
 # reading is used.
@@ -40,6 +64,152 @@ _ERRNO_WORDS = {
     errno.EIO: "the write was cut short",
     errno.ETIMEDOUT: "ccatune-bpf took too long: another program holds its lock, or the machine is overloaded",
 }
+
+
+class Tree(Protocol):
+    """Reads and writes the files of one CCA. Both methods raise OSError with the kernel's errno.
+
+    Where the CCA is not loaded in BPF, or neither there nor as a module, they raise NotLoadedError.
+    """
+
+    def write(self, cca: str, file: str, text: str) -> None:
+        """Write the whole text to the file of that CCA, through one file descriptor."""
+
+    def read(self, cca: str, file: str) -> str:
+        """Return the whole text of the file. The errno is EFBIG above 1 MiB, and EILSEQ for text that is not ASCII."""
+
+
+class NotLoadedError(FileNotFoundError):
+    """No file of this CCA exists. `strerror` says what is missing and what to do."""
+
+
+class ProcTree:
+    """The tree below /proc/net/ccatune of the network namespace that the agent runs in."""
+
+    def __init__(self, root: Path = DEFAULT_PROC_ROOT) -> None:
+        self.root = root
+
+    def write(self, cca: str, file: str, text: str) -> None:
+        """As Tree.write: an error of open(), write() or close() is raised."""
+        # O_CREAT and O_TRUNC are not set: if the file is missing, the module is missing.
+        descriptor = os.open(self.root / cca / file, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            _write_all(descriptor, text.encode("ascii"))
+        except BaseException:
+            # The first error gives the cause, so an error of close() is ignored. The kernel discards the text at close.
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+    def read(self, cca: str, file: str) -> str:
+        """As Tree.read."""
+        descriptor = os.open(self.root / cca / file, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            chunks: list[bytes] = []
+            total_bytes = 0
+            while chunk := os.read(descriptor, _READ_CHUNK_BYTES):
+                chunks.append(chunk)
+                total_bytes += len(chunk)
+                if total_bytes > MAX_READ_BYTES:
+                    raise OSError(errno.EFBIG, f"more than {MAX_READ_BYTES} bytes", str(self.root / cca / file))
+        finally:
+            os.close(descriptor)
+        return _decode(b"".join(chunks), str(self.root / cca / file))
+
+
+def _installed_host() -> BpfHost:
+    # The import takes longer than the first write to /proc, and a CCA of the module does not need it.
+    from kmod.bpf_host import BpfHost
+
+    return BpfHost()
+
+
+class BpfTree:
+    """The files of the CCAs that run in BPF. Every access starts `ccatune-bpf`, which takes a few milliseconds.
+
+    host: gives the host for one access. By default it is looked for each time, because an operator may install the
+    program while the agent runs.
+    """
+
+    def __init__(self, host: Callable[[], BpfHost] = _installed_host) -> None:
+        self._host = host
+
+    def write(self, cca: str, file: str, text: str) -> None:
+        """As Tree.write, with the program's errno."""
+        text.encode("ascii")
+        try:
+            self._host().write(cca, file, text)
+        except FileNotFoundError as error:
+            raise NotLoadedError(errno.ENOENT, error.strerror or str(error), error.filename) from error
+
+    def read(self, cca: str, file: str) -> str:
+        """As Tree.read, with the program's errno."""
+        try:
+            data = self._host().read_bytes(cca, file)
+        except FileNotFoundError as error:
+            raise NotLoadedError(errno.ENOENT, error.strerror or str(error), error.filename) from error
+        if len(data) > MAX_READ_BYTES:
+            raise OSError(errno.EFBIG, f"more than {MAX_READ_BYTES} bytes", f"{cca}/{file}")
+        return _decode(data, f"{cca}/{file}")
+
+
+class AutoTree:
+    """The module's files where /proc has a folder of the CCA, else those in BPF where the CCA is loaded there.
+
+    The choice is made at every access, because an operator may load either one while the agent runs.
+    """
+
+    def __init__(self, proc: ProcTree, bpf: BpfTree) -> None:
+        self._proc = proc
+        self._bpf = bpf
+
+    def write(self, cca: str, file: str, text: str) -> None:
+        """As Tree.write."""
+        with self._chosen(cca, file) as tree:
+            tree.write(cca, file, text)
+
+    def read(self, cca: str, file: str) -> str:
+        """As Tree.read."""
+        with self._chosen(cca, file) as tree:
+            return tree.read(cca, file)
+
+    @contextlib.contextmanager
+    def _chosen(self, cca: str, file: str) -> Iterator[Tree]:
+        path = self._proc.root / cca
+        try:
+            yield self._proc if path.is_dir() else self._bpf
+        except NotLoadedError as error:
+            raise NotLoadedError(
+                errno.ENOENT,
+                f"the module is not loaded, or does not know this CCA: {path} is missing; in BPF: {error.strerror}; "
+                f"`ccatune-agent enable {cca}` loads one of them",
+                str(path / file),
+            ) from error
+
+
+def make_tree(via: Via, *, proc_root: Path = DEFAULT_PROC_ROOT) -> Tree:
+    """Return the tree of the setting `via`."""
+    if via == "proc":
+        return ProcTree(proc_root)
+    return BpfTree() if via == "bpf" else AutoTree(ProcTree(proc_root), BpfTree())
+
+
+def _decode(data: bytes, name: str) -> str:
+    try:
+        return data.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise OSError(errno.EILSEQ, f"not ASCII at byte {error.start}", name) from error
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Write all of `data`. One write() may accept only a part of it. Raises OSError where it accepts nothing."""
+    view = memoryview(data)
+    while view:
+        written_bytes = os.write(descriptor, view)
+        if written_bytes <= 0:
+            raise OSError(errno.EIO, f"the kernel took 0 of {len(view)} bytes")
+        view = view[written_bytes:]
 
 
 def errno_in_words(error: OSError) -> str:
@@ -64,18 +234,17 @@ class ParameterRange:
 class KernelStatus:
     """The first lines of `status`. If no table is in force, registry, channel and digest are `-` and the serial is 0.
 
-    instance: changes with every load of the module; empty if the module does not report it.
-    urgent: whether the table in force has the mark `urgent`; False if the module does not support the mark.
+    instance: changes with every load of the module. urgent: whether the table in force has the mark `urgent`.
     """
 
     module: str
+    instance: str
     generation: int
     registry: str
     channel: str
     serial: int
+    urgent: bool
     digest: str
-    instance: str = ""
-    urgent: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,29 +260,22 @@ class KernelView:
     parameters: Mapping[str, ParameterRange]
     problem: str | None = None
 
-    @property
-    def has_table(self) -> bool:
-        """Whether a table is in force."""
-        return bool(self.text)
-
-    @property
+    @cached_property
     def text_sha256(self) -> str:
-        """SHA-256 of the table's text, in hexadecimal."""
-        return text_sha256(self.text)
-
-    @property
-    def unmarked_text_sha256(self) -> str:
         """SHA-256 of the table's text without the mark `urgent`, in hexadecimal."""
-        return text_sha256(without_urgent_mark(self.text))
+        return text_sha256(self.text)
 
     def holds(self, table: Table) -> bool:
         """Whether `table` is in force, with the mark `urgent` or without it."""
-        return without_urgent_mark(self.text) == table.unmarked_text
+        return self.text_sha256 == table.text_sha256
 
 
-def text_sha256(text: str) -> str:
-    """Return the SHA-256 of a table's text, in hexadecimal."""
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+def read_boot_id(path: Path = BOOT_ID_PATH) -> str:
+    """Return the id of this boot, or `unknown` if the system does not report one."""
+    try:
+        return path.read_text(encoding="ascii").strip() or "unknown"
+    except OSError:
+        return "unknown"
 
 
 def look(tree: Tree, cca: str) -> KernelView:
@@ -130,9 +292,10 @@ def look(tree: Tree, cca: str) -> KernelView:
             if after == before:
                 break
     except OSError as error:
-        return _unreadable(f"reading {cca}: {errno_in_words(error)}")
+        return KernelView(None, "", {}, problem=f"reading {cca}: {errno_in_words(error)}")
     except ValueError as error:
-        return _unreadable(f"reading {cca}: {error}; is the module of another version than this agent?")
+        problem = f"reading {cca}: {error}; is the module of another version than this agent?"
+        return KernelView(None, "", {}, problem=problem)
     # If no table is in force, the file is empty or holds only white space.
     return KernelView(status=after, text=text if text.strip() else "", parameters=parameters)
 
@@ -154,13 +317,13 @@ def parse_status(text: str) -> KernelStatus:
     try:
         return KernelStatus(
             module=values["module"],
+            instance=values["instance"],
             generation=int(values["generation"]),
             registry=values["registry"],
             channel=values["channel"],
             serial=int(values["serial"]),
+            urgent=values["urgent"] == "1",
             digest=values["digest"],
-            instance=values.get("instance", ""),
-            urgent=values.get("urgent", "0") == "1",
         )
     except KeyError as error:
         raise ValueError(f"expected a line `{error.args[0]} VALUE` in status, which has none") from error
@@ -202,7 +365,3 @@ def first_difference(read_back: str, written: str) -> str:
         if wrote != read:
             return f"line {number}: wrote {wrote!r}, read {read!r}"
     return f"wrote {len(wrote_lines)} lines, read {len(read_lines)}"
-
-
-def _unreadable(problem: str) -> KernelView:
-    return KernelView(status=None, text="", parameters={}, problem=problem)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The agent's settings: one frozen class that checks all values, and the reader of the TOML file.
+"""The agent's settings: one frozen class that checks all values, and the readers of the TOML file and of secrets.
 
 A command-line option has precedence over the variable CCATUNE_AGENT_NAME, the variable over the file, and the file
 over the default. The file's keys are those of _FILE_KEYS; `cca` is a list, or one string.
@@ -7,22 +7,28 @@ over the default. The file's keys are those of _FILE_KEYS; `cca` is a list, or o
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass
+import stat
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from kmod.abi import ALGORITHMS
-from serving.agent.address import check_url, is_loopback, without_user_info
-from serving.agent.errors import SettingsError
-from serving.agent.identity import require_agent_id
-from serving.agent.tree import DEFAULT_PROC_ROOT, VIAS, Via
+from serving.agent.errors import SecretError, SettingsError
+from serving.agent.kernel import DEFAULT_PROC_ROOT, VIAS, Via
 
 DEFAULT_CONFIG = Path("/etc/ccatune/agent.toml")
 DEFAULT_STATE_DIR = Path("/var/lib/ccatune-agent")
+# The file that systemd's LoadCredential=ccatune-token:FILE makes for the unit.
+CREDENTIAL = "ccatune-token"
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
+_AGENT_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _DOTS = (".", "..")
+# Only texts that cannot name another machine. The module ipaddress would take longer to import than the agent's start.
+_LOOPBACK = re.compile(r"localhost|::1|127(?:\.[0-9]{1,3}){3}")
 
 # name: (minimum, default, maximum, meaning), in seconds. The meaning completes the help text "Seconds ...".
 SECONDS: dict[str, tuple[float, float, float, str]] = {
@@ -66,8 +72,10 @@ class AgentSettings:
             raise SettingsError("cca: expected at least one algorithm, got none; set --cca, e.g. --cca gr")
         if len(set(self.ccas)) != len(self.ccas):
             raise SettingsError(f"cca: expected each algorithm once, got {', '.join(self.ccas)}")
+        tuned = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]
         for cca in self.ccas:
-            _require_algorithm(cca)
+            if cca not in tuned:
+                raise SettingsError(f"cca: expected one of {', '.join(tuned)}, got {cca!r}; correct --cca")
         if self.via not in VIAS:
             raise SettingsError(f"via: expected one of {', '.join(VIAS)}, got {self.via!r}; correct --via")
         _require_name("channel", self.channel)
@@ -87,7 +95,8 @@ class AgentSettings:
                 )
         if self.client_key_file is not None and self.client_cert_file is None:
             raise SettingsError("client_key_file: expected client_cert_file with it; set --client-cert-file")
-        if self.token_file is not None and url.scheme == "http" and not is_loopback(url) and not self.insecure_http:
+        is_exposed = url.scheme == "http" and not _LOOPBACK.fullmatch(url.hostname or "")
+        if self.token_file is not None and is_exposed and not self.insecure_http:
             raise SettingsError(
                 "token_file: expected a registry by https, for others can read a token that is sent by http; "
                 "use https, or say --insecure-http where the network is trusted"
@@ -96,19 +105,8 @@ class AgentSettings:
 
 # The keys of the settings file, each with its allowed types.
 _FILE_KEYS: dict[str, tuple[type, ...]] = {
-    "url": (str,),
+    **{one.name: (str,) for one in fields(AgentSettings) if one.name != "ccas"},
     "cca": (list, str),
-    "registry_name": (str,),
-    "root": (str,),
-    "channel": (str,),
-    "state_dir": (str,),
-    "via": (str,),
-    "proc_root": (str,),
-    "agent_id": (str,),
-    "ca_file": (str,),
-    "client_cert_file": (str,),
-    "client_key_file": (str,),
-    "token_file": (str,),
     "insecure_http": (bool,),
     **dict.fromkeys(SECONDS, (int, float)),
 }
@@ -145,16 +143,81 @@ def read_config(path: Path, *, required: bool) -> dict[str, Any]:
     return data
 
 
+def check_url(url: str) -> SplitResult:
+    """Return the parts of a registry's address. Raises SettingsError unless it is http(s)://HOST[:PORT][/PATH]."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.username is not None or parts.query or parts.fragment:
+        raise SettingsError(f"url: expected http(s)://HOST[:PORT][/PATH], got {without_user_info(url)!r}; set --url")
+    return parts
+
+
+def without_user_info(url: str) -> str:
+    """Return the text after the last `@`: an error, a log line or a report must not show a user's password."""
+    return url if "@" not in url else "...@" + url.rpartition("@")[2]
+
+
+def require_agent_id(agent_id: str) -> None:
+    """Raise SettingsError unless the registry accepts this id."""
+    if not _AGENT_ID.fullmatch(agent_id) or agent_id in _DOTS:
+        raise SettingsError(
+            f"agent_id: expected 1 to 128 of A-Z a-z 0-9 . _ : -, not . or .. alone, got {agent_id!r:.200}"
+        )
+
+
+def credential_file() -> str | None:
+    """Return the path of the token that systemd passed to this unit, or None."""
+    folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
+    path = Path(folder) / CREDENTIAL
+    return str(path) if folder and path.exists() else None
+
+
+def read_secret(what: str, path: str | os.PathLike[str], *, max_bytes: int) -> bytes:
+    """Return the content of a file that others cannot read, and that its group can at most read.
+
+    what: names the setting in errors. Raises SecretError; the message does not contain the content.
+    """
+    forbidden = stat.S_IRWXO | stat.S_IWGRP | stat.S_IXGRP
+    advice = "expected a file that others cannot read, got the mode {mode:04o}; chmod it to 0600"
+    return read_guarded(what, path, max_bytes=max_bytes, forbidden=forbidden, advice=advice)
+
+
+def read_guarded(what: str, path: str | os.PathLike[str], *, max_bytes: int, forbidden: int, advice: str) -> bytes:
+    """Return the content of a regular file of root or this user, whose mode has none of the bits of `forbidden`.
+
+    advice: the error's words about such a mode. Raises SecretError.
+    """
+    where = f"{what} {os.fspath(path)!r}" if "\0" in os.fspath(path) else f"{what} {os.fspath(path)}"
+    try:
+        # Without O_NONBLOCK a named pipe in this place would hold the agent.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise SecretError(f"{where}: expected a regular file, got something else")
+            if found.st_mode & forbidden:
+                raise SecretError(f"{where}: {advice.format(mode=stat.S_IMODE(found.st_mode))}")
+            if found.st_uid not in {0, os.geteuid()}:
+                raise SecretError(
+                    f"{where}: expected root or user {os.geteuid()} as the owner, got user {found.st_uid}; chown it"
+                )
+            content = file.read(max_bytes + 1)
+    except (OSError, ValueError) as error:  # a ValueError is a NUL in the path
+        raise SecretError(
+            f"{where}: expected a file that the agent can read, got {getattr(error, 'strerror', None) or error}"
+        ) from error
+    if len(content) > max_bytes:
+        raise SecretError(f"{where}: expected at most {max_bytes} bytes, got more")
+    return content
+
+
 def _require_name(what: str, name: str) -> None:
     # A channel's name becomes a segment of a URL's path, so `.` and `..` are not valid names.
     if not _NAME.fullmatch(name) or name in _DOTS:
         raise SettingsError(f"{what}: expected a name of 1 to 63 of A-Z a-z 0-9 . _ -, got {name!r}")
-
-
-def _require_algorithm(cca: str) -> None:
-    kept = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]
-    if cca not in kept:
-        raise SettingsError(f"cca: expected one of {', '.join(kept)}, got {cca!r}; correct --cca")
 
 
 def _require_seconds(name: str, value: float, *, where: str = "") -> None:

@@ -6,8 +6,8 @@
     DIR/root                   the newest root document, and the SHA-256 of the pinned file that it descends from
     DIR/<cca>/last-known-good  the last table that the kernel accepted and read back as written
     DIR/<cca>/pending          a table that is being applied; removed when it becomes the last known good or is refused
-    DIR/<cca>/record           the kernel's state after the last write (class Record in decide.py)
-    DIR/<cca>/serials          the highest serial of each registry and channel (class Serials in serials.py)
+    DIR/<cca>/record           the kernel's state after the last write (class Record in state.py)
+    DIR/<cca>/serials          the highest serial of each registry and channel (class Serials in table.py)
     DIR/<cca>/state            the report that `ccatune-agent status` shows; its time is that of the last confirmation
     DIR/<cca>/resume           created by `ccatune-agent resume`, deleted by the agent
     DIR/<cca>/forget           created by `ccatune-agent forget`, deleted by the agent
@@ -27,24 +27,30 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import stat
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from kmod.ensemble import EnsembleError, write_atomically
 from kmod.folders import OTHERS_MAY_WRITE, SharedFolderError, kind_of, require_own_folder, require_own_path
 from kmod.locks import open_lock
-from serving.agent.errors import DamagedFileError, StateDirError
+from serving.agent.errors import DamagedFileError, SettingsError, StateDirError
+from serving.agent.settings import require_agent_id
 from serving.agent.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+    from serving.agent.log import EventLog
 
 _MAGIC = b"ccatune-agent-file 1"
 _MAX_FILE_BYTES = 8 * 1024 * 1024
 _LOCK_ATTEMPTS = 20
 _LOCK_PAUSE_S = 0.05
+_MAX_HOST_CHARACTERS = 80
+_ID_BYTES = 8
 
 LAST_KNOWN_GOOD = "last-known-good"
 PENDING = "pending"
@@ -57,20 +63,19 @@ ROOT = "root"
 NO_CCA = ""
 Request = Literal["resume", "forget"]
 
+_Kind = TypeVar("_Kind")
+
 
 def seal(data: object) -> bytes:
     """Return the contents of a state file: the checksum line, then the data as JSON."""
     payload = json.dumps(data, sort_keys=True).encode("ascii")
-    digest = hashlib.sha256(payload).hexdigest().encode("ascii")
-    return _MAGIC + b" sha256:" + digest + b" " + str(len(payload)).encode("ascii") + b"\n" + payload
+    return _header(payload) + b"\n" + payload
 
 
 def unseal(content: bytes) -> Any:
     """Return the data of a file that `seal` made. Raises DamagedFileError where the checksum or the JSON is wrong."""
     header, newline, payload = content.partition(b"\n")
-    digest = hashlib.sha256(payload).hexdigest().encode("ascii")
-    expected = _MAGIC + b" sha256:" + digest + b" " + str(len(payload)).encode("ascii")
-    if not newline or header != expected:
+    if not newline or header != _header(payload):
         raise DamagedFileError(f"expected the checksum of its {len(payload)} bytes, got {header[:120]!r}")
     try:
         return json.loads(payload)
@@ -78,11 +83,17 @@ def unseal(content: bytes) -> Any:
         raise DamagedFileError(f"expected JSON, got {error}") from error
 
 
+def _header(payload: bytes) -> bytes:
+    return b"%b sha256:%b %d" % (_MAGIC, hashlib.sha256(payload).hexdigest().encode("ascii"), len(payload))
+
+
 class Store:
-    """The state folder. Only `acquire` creates it. Reading does not need the lock."""
+    """The state folder. Only `acquire` creates it. Reading does not need the lock. All methods raise StateDirError."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+
+    # -- the lock ------------------------------------------------------------------
 
     @contextlib.contextmanager
     def acquire(self) -> Iterator[None]:
@@ -137,56 +148,55 @@ class Store:
         finally:
             os.close(descriptor)
 
+    # -- files ---------------------------------------------------------------------
+
     def require_private(self, cca: str) -> None:
         """Raise StateDirError unless the CCA's folder is missing, or a folder that no other user may write to."""
-        folder = self._folder(cca)
-        try:
-            require_own_folder(folder)
-        except FileNotFoundError:
-            return
-        except SharedFolderError as error:
-            raise StateDirError(f"state folder: {error}") from error
-        except OSError as error:
-            raise self._cannot("read", cca, "", error) from error
-
-    def remove_leftovers(self, cca: str) -> list[str]:
-        """Delete temporary files that a killed agent left, and return their names. The caller must hold the lock."""
-        folder = self._folder(cca)
-        leftovers = sorted(path.name for path in folder.glob(".*.tmp")) if folder.is_dir() else []
-        for name in leftovers:
-            self.discard(cca, name)
-        return leftovers
+        with self._may_fail("read", cca, ""), contextlib.suppress(FileNotFoundError):
+            try:
+                require_own_folder(self.root / cca)
+            except SharedFolderError as error:
+                raise StateDirError(f"state folder: {error}") from error
 
     def save(self, cca: str, name: str, data: object) -> None:
-        """Replace a file atomically and durably. Raises StateDirError."""
-        try:
-            self._folder(cca).mkdir(mode=0o755, exist_ok=True)
-            write_atomically(self._folder(cca) / name, seal(data))
-        except OSError as error:
-            raise self._cannot("write", cca, name, error) from error
+        """Replace a file atomically and durably."""
+        with self._may_fail("write", cca, name):
+            (self.root / cca).mkdir(mode=0o755, exist_ok=True)
+            write_atomically(self.root / cca / name, seal(data))
 
-    def load(self, cca: str, name: str) -> Any:
-        """Return a file's data, or None if there is no file. Raises DamagedFileError, StateDirError."""
-        path = self._folder(cca) / name
+    def load(self, cca: str, name: str, parse: Callable[[Any], _Kind]) -> _Kind | None:
+        """Return what `parse` makes of a file's data, or None if there is no file.
+
+        Raises DamagedFileError, also where `parse` raises an error about its argument, and StateDirError.
+        """
+        path = self.root / cca / name
         try:
-            content = _read(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise self._cannot("read", cca, name, error) from error
-        except DamagedFileError as error:
-            raise DamagedFileError(f"{path} is not used: {error}") from error
-        try:
-            return unseal(content)
+            with self._may_fail("read", cca, name):
+                content = _read(path)
+            if content is None:
+                return None
+            data = unseal(content)
         except DamagedFileError as error:
             raise DamagedFileError(f"{path} is damaged and is not used: {error}") from error
+        try:
+            return parse(data)
+        except (EnsembleError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            raise DamagedFileError(f"{path} holds no valid {name} and is not used: {error}") from error
+
+    def load_table(self, cca: str, name: str) -> Table | None:
+        """Return a stored table, or None if there is no file.
+
+        Raises DamagedFileError where the file holds no valid table of this CCA, StateDirError where it is unreadable.
+        """
+        table = self.load(cca, name, Table.from_json)
+        if table is not None and table.ensemble.cca != cca:
+            raise DamagedFileError(f"{self.root / cca / name} holds a table of {table.ensemble.cca} and is not used")
+        return table
 
     def confirm(self, cca: str, name: str) -> None:
-        """Set a file's time to now: its content still holds. This needs no disk space. Raises StateDirError."""
-        try:
-            os.utime(self._folder(cca) / name)
-        except OSError as error:
-            raise self._cannot("touch", cca, name, error) from error
+        """Set a file's time to now: its content still holds. This needs no disk space."""
+        with self._may_fail("touch", cca, name):
+            os.utime(self.root / cca / name)
 
     def age_s(self, cca: str, name: str, *, now_s: float) -> float | None:
         """Return the seconds since a file's time, by the clock that gave `now_s` (as time.time).
@@ -194,89 +204,162 @@ class Store:
         Return None if there is no file, or if its time is in the future: the clock was then set back.
         """
         try:
-            age_s = now_s - (self._folder(cca) / name).stat().st_mtime
+            age_s = now_s - (self.root / cca / name).stat().st_mtime
         except OSError:
             return None
         return age_s if age_s >= 0 else None
 
-    def load_table(self, cca: str, name: str) -> Table | None:
-        """Return a stored table, or None if there is no file.
-
-        Raises DamagedFileError where the file holds no valid table of this CCA, StateDirError where it is unreadable.
-        """
-        data = self.load(cca, name)
-        if data is None:
-            return None
-        try:
-            table = Table.from_json(data)
-        except EnsembleError as error:
-            raise DamagedFileError(
-                f"{self._folder(cca) / name} holds no valid table and is not used: {error}"
-            ) from error
-        if table.ensemble.cca != cca:
-            raise DamagedFileError(f"{self._folder(cca) / name} holds a table of {table.ensemble.cca} and is not used")
-        return table
-
     def promote(self, cca: str) -> None:
-        """Rename `pending` to `last-known-good` atomically. Raises StateDirError."""
-        folder = self._folder(cca)
-        try:
+        """Rename `pending` to `last-known-good` atomically and durably."""
+        folder = self.root / cca
+        with self._may_fail("replace", cca, LAST_KNOWN_GOOD):
             (folder / PENDING).replace(folder / LAST_KNOWN_GOOD)
-            _sync_folder(folder)
-        except OSError as error:
-            raise self._cannot("replace", cca, LAST_KNOWN_GOOD, error) from error
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def discard(self, cca: str, name: str) -> None:
-        """Delete a file if it exists. Raises StateDirError."""
-        try:
-            (self._folder(cca) / name).unlink()
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except OSError as error:
-            raise self._cannot("delete", cca, name, error) from error
+        """Delete a file if it exists."""
+        with self._may_fail("delete", cca, name), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            (self.root / cca / name).unlink()
 
     def set_aside(self, cca: str, name: str) -> None:
-        """Rename a damaged file to NAME.damaged, and replace an older NAME.damaged. Raises StateDirError.
+        """Rename a damaged file, or what is in its place, to NAME.damaged, which replaces an older file, no folder."""
+        with self._may_fail("set aside", cca, name), contextlib.suppress(FileNotFoundError):
+            (self.root / cca / name).replace(self.root / cca / f"{name}.damaged")
 
-        A folder of the file's name is renamed, too. It does not replace an older NAME.damaged.
-        """
-        try:
-            (self._folder(cca) / name).replace(self._folder(cca) / f"{name}.damaged")
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise self._cannot("set aside", cca, name, error) from error
+    def remove_leftovers(self, cca: str) -> list[str]:
+        """Delete temporary files that a killed agent left, and return their names. The caller must hold the lock."""
+        leftovers = sorted(path.name for path in (self.root / cca).glob(".*.tmp"))
+        for name in leftovers:
+            self.discard(cca, name)
+        return leftovers
 
-    def ask_to(self, request: Request, cca: str) -> None:
-        """Leave a request of the operator for the agent, or for its next start. Raises StateDirError.
+    def leave_request(self, request: Request, cca: str) -> None:
+        """Leave a request of the operator for the agent, or for its next start.
 
         resume: the agent takes control of the table again. forget: it forgets the highest serials.
         """
-        try:
-            (self._folder(cca) / request).touch()
-        except OSError as error:
-            raise self._cannot("write", cca, request, error) from error
+        with self._may_fail("write", cca, request):
+            (self.root / cca / request).touch()
 
-    def is_asked_to(self, request: Request, cca: str) -> bool:
+    def is_requested(self, request: Request, cca: str) -> bool:
         """Whether an operator left this request and the agent has not handled it yet."""
-        return (self._folder(cca) / request).exists()
-
-    def withdraw(self, request: Request, cca: str) -> None:
-        """Delete the request. Raises StateDirError."""
-        self.discard(cca, request)
+        return (self.root / cca / request).exists()
 
     def ccas(self) -> list[str]:
         """Return the names of the CCAs that have a state file here, sorted."""
         return sorted(path.parent.name for path in self.root.glob(f"*/{STATE}"))
 
-    def _folder(self, cca: str) -> Path:
-        return self.root / cca
+    @contextlib.contextmanager
+    def _may_fail(self, verb: str, cca: str, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StateDirError(
+                f"state folder: cannot {verb} {self.root / cca / name}: {error.strerror or error}; "
+                "is the disk full or the folder gone?"
+            ) from error
 
-    def _cannot(self, verb: str, cca: str, name: str, error: OSError) -> StateDirError:
-        return StateDirError(
-            f"state folder: cannot {verb} {self._folder(cca) / name}: {error.strerror or error}; "
-            "is the disk full or the folder gone?"
-        )
+
+class CcaFiles:
+    """Saves the files of one CCA, or with NO_CCA those of the state folder itself. No method raises StateDirError.
+
+    A failure never stops the agent: it is logged once, the report names it, and the agent tries again at every check.
+    """
+
+    def __init__(self, cca: str, *, store: Store, log: EventLog) -> None:
+        self._cca = cca
+        self._store = store
+        self._log = log
+        # Why a file could not be saved, or a request could not be deleted, by its name.
+        self._unsaved: dict[str, str] = {}
+
+    @property
+    def why_unsaved(self) -> str | None:
+        """The first failure, or None. That the report itself is not saved shows in the age of its file."""
+        return next((text for name, text in self._unsaved.items() if name != STATE), None)
+
+    def is_unsaved(self, name: str = "") -> bool:
+        """Whether the last attempt to save this file failed, or, without a name, any attempt."""
+        return name in self._unsaved if name else bool(self._unsaved)
+
+    def ignore(self, name: str) -> None:
+        """Forget that a file is not saved, because nothing needs it any more."""
+        self._unsaved.pop(name, None)
+
+    def save(self, name: str, data: object) -> bool:
+        """Store a file, and return whether this succeeded."""
+        return self._try(name, lambda: self._store.save(self._cca, name, data))
+
+    def promote(self) -> bool:
+        """Make `pending` the last known good table, and return whether this succeeded."""
+        return self._try(LAST_KNOWN_GOOD, lambda: self._store.promote(self._cca))
+
+    def confirm(self, name: str) -> None:
+        """Renew the time of a file."""
+        self._try(name, lambda: self._store.confirm(self._cca, name))
+
+    def take(self, request: Request) -> bool:
+        """Whether an operator left this request. It is then deleted; one that cannot be deleted is not carried out."""
+        if not self._store.is_requested(request, self._cca):
+            return False
+        return self._try(request, lambda: self._store.discard(self._cca, request))
+
+    def discard_pending(self) -> None:
+        """Delete `pending`.
+
+        A failure is only logged: the next start deletes the file, because the kernel does not hold its text.
+        """
+        self.ignore(PENDING)
+        try:
+            self._store.discard(self._cca, PENDING)
+        except StateDirError as error:
+            self._log.event("not_discarded", cca=self._cca or None, error=str(error))
+
+    def tidy(self, damaged: Iterable[str]) -> None:
+        """Delete temporary files of a killed agent, and rename damaged files. A failure is only logged."""
+        try:
+            for name in self._store.remove_leftovers(self._cca):
+                self._log.event("leftover_removed", cca=self._cca or None, file=name)
+            for name in damaged:
+                self._store.set_aside(self._cca, name)
+        except StateDirError as error:
+            self._log.event("not_tidied", cca=self._cca or None, error=str(error))
+
+    def _try(self, name: str, act: Callable[[], None]) -> bool:
+        try:
+            act()
+        except StateDirError as error:
+            if self._unsaved.get(name) != str(error):
+                self._log.event("not_kept", cca=self._cca or None, error=str(error))
+            self._unsaved[name] = str(error)
+            return False
+        self.ignore(name)
+        return True
+
+
+def find_agent_id(store: Store, *, log: EventLog) -> str:
+    """Return the id of the state folder under which the agent reports. It is chosen now if there is none.
+
+    It is the host's name, for those who read it, and 16 random hexadecimal digits, because two servers may have the
+    same name. It stays the same when the host is renamed. An id that cannot be saved is used until the agent ends.
+    The caller must hold the store's lock.
+    """
+    try:
+        kept = store.load(NO_CCA, AGENT_ID, str)
+        if kept is not None:
+            require_agent_id(kept)
+            return kept
+    except (SettingsError, StateDirError) as error:
+        log.event("damaged", file=AGENT_ID, error=str(error))
+    host = re.sub(r"[^A-Za-z0-9._:-]", "-", os.uname().nodename)[:_MAX_HOST_CHARACTERS] or "unnamed"
+    chosen = f"{host}-{os.urandom(_ID_BYTES).hex()}"
+    CcaFiles(NO_CCA, store=store, log=log).save(AGENT_ID, chosen)
+    log.event("agent_id", chosen=chosen)
+    return chosen
 
 
 def _try_lock(descriptor: int, *, attempts: int) -> bool:
@@ -285,21 +368,23 @@ def _try_lock(descriptor: int, *, attempts: int) -> bool:
     Several attempts are needed because `is_held`, called by `status`, takes the lock for a moment.
     """
     for attempt in range(attempts):
-        try:
+        time.sleep(_LOCK_PAUSE_S if attempt else 0)
+        with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if attempt + 1 < attempts:
-                time.sleep(_LOCK_PAUSE_S)
-        else:
             return True
     return False
 
 
-def _read(path: Path) -> bytes:
-    """Read a regular file. Raises DamagedFileError for any other kind, and for a file that others may write to."""
+def _read(path: Path) -> bytes | None:
+    """Read a regular file, or return None if there is none.
+
+    Raises DamagedFileError for any other kind, and for a file that others may write to.
+    """
     try:
         # Without O_NONBLOCK the open of a FIFO would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as error:
         if error.errno in {errno.ELOOP, errno.ENXIO}:
             raise DamagedFileError("expected a regular file, got a symbolic link or a socket") from error
@@ -314,13 +399,5 @@ def _read(path: Path) -> bytes:
             )
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(_MAX_FILE_BYTES + 1)
-    finally:
-        os.close(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -22,15 +22,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
-import stat
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kmod.folders import OTHERS_MAY_WRITE
 from serving.agent.errors import (
     DamagedFileError,
     OfferExpiredError,
@@ -39,10 +37,13 @@ from serving.agent.errors import (
     SettingsError,
     StateDirError,
 )
-from serving.agent.signed import Signed
-from serving.agent.store import NO_CCA, ROOT
+from serving.agent.settings import read_guarded
+from serving.agent.store import NO_CCA, ROOT, CcaFiles
+from serving.agent.table import Signed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from serving.agent.log import EventLog
     from serving.agent.store import Store
     from serving.agent.table import Table
@@ -55,10 +56,6 @@ Fetch = Callable[[int], bytes | None]
 _MAX_FILE_BYTES = 128 * 1024
 # Bounds how long one answer of the registry can keep the agent busy. The next answer continues.
 _MAX_VERSIONS_AT_ONCE = 16
-
-
-def _no_more(_version: int) -> None:
-    return None
 
 
 class Trust:
@@ -77,11 +74,18 @@ class Trust:
         self._log = log
         self._writes = writes
         self._now_s = now_s
-        self._content = _read(path)
+        self._content = read_guarded(
+            "root",
+            path,
+            max_bytes=_MAX_FILE_BYTES,
+            forbidden=OTHERS_MAY_WRITE,
+            advice="expected a file that its owner alone may write to, got the mode {mode:04o}; whoever writes to it "
+            "chooses the keys that this server trusts",
+        )
         self.pinned_sha256 = hashlib.sha256(self._content).hexdigest()
         self._lock = threading.RLock()
         self._trusted: SignedRoot | None = None
-        self._is_unsaved = False
+        self._files = CcaFiles(NO_CCA, store=store, log=log)
         # The newest version under which a stored table was verified.
         self._lowest_version = 0
 
@@ -93,7 +97,7 @@ class Trust:
                 self._trusted = self._trusted or self._newest_known()
         return self._trusted.root
 
-    def check(self, answer: dict[str, Any], table: Table, *, fetch: Fetch = _no_more) -> Table:
+    def check(self, answer: dict[str, Any], table: Table, *, fetch: Fetch) -> Table:
         """Return the table with its verified signatures.
 
         answer: the registry's offer as JSON data.
@@ -118,8 +122,8 @@ class Trust:
                         raise
                     return self._verified(newer, answer, table, now_s=self._now_s())
                 finally:
-                    if self._is_unsaved and self._trusted is not None:
-                        self._keep(self._trusted)
+                    if self._files.is_unsaved():
+                        self._keep()
         except ExpiredError as error:
             raise OfferExpiredError(f"the registry's offer is not applied: {error}") from error
         except SignatureError as error:
@@ -215,7 +219,7 @@ class Trust:
                 break
             self._trusted = self._trusted.next(Envelope.parse(content))
             self._log.event("root", version=self._trusted.root.version, registry=self._trusted.root.registry)
-            self._keep(self._trusted)
+            self._keep()
         return self._trusted.root
 
     def _advance_after(self, refusal: SignatureError, fetch: Fetch) -> Root:
@@ -227,19 +231,11 @@ class Trust:
                 f"{error}"
             ) from error
 
-    def _keep(self, trusted: SignedRoot) -> None:
+    def _keep(self) -> None:
         """Save the document. What cannot be saved is used all the same, and saved with a later offer."""
-        if not self._writes:
-            return
-        data = {"pinned_sha256": self.pinned_sha256, "envelope": trusted.envelope.to_json()}
-        try:
-            self._store.save(NO_CCA, ROOT, data)
-        except StateDirError as error:
-            if not self._is_unsaved:
-                self._log.event("not_kept", error=str(error))
-            self._is_unsaved = True
-        else:
-            self._is_unsaved = False
+        if self._writes and self._trusted is not None:
+            envelope = self._trusted.envelope.to_json()
+            self._files.save(ROOT, {"pinned_sha256": self.pinned_sha256, "envelope": envelope})
 
     def _newest_known(self) -> SignedRoot:
         from serving.signatures import Envelope, SignatureError, SignedRoot
@@ -251,25 +247,18 @@ class Trust:
         except ImportError as error:
             raise SettingsError(f"root: expected the package cryptography, it cannot be imported ({error})") from error
         try:
-            data = self._store.load(NO_CCA, ROOT)
-            if not isinstance(data, dict) or data.get("pinned_sha256") != self.pinned_sha256:
+            data = self._store.load(NO_CCA, ROOT, dict)
+            if data is None or data.get("pinned_sha256") != self.pinned_sha256:
                 return pinned
             kept = SignedRoot.first(Envelope.from_json(data.get("envelope")))
         except (SignatureError, DamagedFileError) as error:
             self._log.event("damaged", file=ROOT, error=str(error))
-            self._set_aside()
+            if self._writes:
+                self._files.tidy([ROOT])
             return pinned
         except StateDirError as error:
             raise SettingsError(f"root: expected its newest version in the state folder, {error}") from error
         return kept if kept.root.version > pinned.root.version else pinned
-
-    def _set_aside(self) -> None:
-        if not self._writes:
-            return
-        try:
-            self._store.set_aside(NO_CCA, ROOT)
-        except StateDirError as error:
-            self._log.event("not_tidied", error=str(error))
 
 
 def _require_cryptography() -> None:
@@ -295,28 +284,3 @@ def _expired(root: Root) -> str:
 
 def _time_text(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-
-
-def _read(path: Path) -> bytes:
-    try:
-        # Without O_NONBLOCK a named pipe in this place would hold the agent.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            content = file.read(_MAX_FILE_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
-    except OSError as error:
-        raise SettingsError(f"root {path}: expected a root document, it cannot be read ({error.strerror})") from error
-    except ValueError as error:  # a NUL in the path
-        raise SettingsError(f"root {str(path)!r:.100}: expected the path of a root document") from error
-    if not stat.S_ISREG(found.st_mode) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise SettingsError(
-            f"root {path}: expected a file that its owner alone may write to, its mode is "
-            f"{stat.filemode(found.st_mode)}; whoever writes to it chooses the keys that this server trusts"
-        )
-    if found.st_uid not in {0, os.geteuid()}:
-        raise SettingsError(
-            f"root {path}: expected root or user {os.geteuid()} as the owner, got user {found.st_uid}; chown it"
-        )
-    if len(content) > _MAX_FILE_BYTES:
-        raise SettingsError(f"root {path}: expected at most {_MAX_FILE_BYTES} bytes, got more")
-    return content

@@ -3,26 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, status
 
 from serving.access.check import Administrator, Reader, needs
-from serving.agents import service
+from serving.agents import repository, service
+from serving.agents.intake import ReportIntake
+from serving.agents.retention import AgentRetention
 from serving.agents.schemas import AgentRead, AgentReport, StateWord
 from serving.agents.service import ReceivedReport
-from serving.context import InContext
-from serving.database import AgentRow
+from serving.context import Context, InContext
+from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
+from serving.http.problems import problems
+from serving.http.routes import ApiRoute
 from serving.names import AgentId, CcaName, ChannelName
-from serving.paging import Cursor, Limit, Page, cursor_position
-from serving.problems import problems
-from serving.routes import ApiRoute
 
-__all__ = ["received", "router"]
+__all__ = ["add_parts", "received", "router"]
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"], route_class=ApiRoute)
+
+
+def add_parts(context: Context) -> None:
+    """Add the queue of reports, and the deletion of silent agents."""
+    context.add(ReportIntake(context))
+    context.add(AgentRetention(context))
 
 
 def received(report: AgentReport, *, agent_id: str, now: datetime) -> ReceivedReport:
@@ -38,18 +44,13 @@ def received(report: AgentReport, *, agent_id: str, now: datetime) -> ReceivedRe
 )
 async def report_state(context: InContext, agent_id: AgentId, body: AgentReport) -> None:
     """Store an agent's report on the table that is in force in its kernel. It replaces the agent's earlier report."""
-    await context.reports.submit(received(body, agent_id=agent_id, now=context.clock()))
+    await context.part(ReportIntake).submit(received(body, agent_id=agent_id, now=context.clock()))
 
 
 @router.delete("/{agent_id}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(404))
 async def remove_agent(context: InContext, caller: Administrator, agent_id: AgentId) -> None:
     """Delete an agent's reports on all algorithms. If the agent still runs, its next report lists it again."""
-
-    def delete() -> None:
-        with context.database.write() as session:
-            service.remove(session, agent_id, now=context.clock(), by=caller)
-
-    await context.writes.run(delete)
+    await context.write(service.remove, agent_id, now=context.clock(), by=caller)
 
 
 @router.get("")
@@ -64,14 +65,14 @@ async def list_agents(
     cursor: Cursor = None,
 ) -> Page[AgentRead]:
     """List the latest report of each agent and algorithm, with its age. A limited token sees a part of them."""
-    after_id = cursor_position(cursor)
-
-    def page() -> tuple[Sequence[AgentRow], AgentRow | None]:
-        with context.database.read() as session:
-            return service.page(
-                session, cca=cca, channel=channel, state=state, after_id=after_id, limit=limit, by=caller
-            )
-
-    rows, last = await context.reads.run(page)
+    rows = await context.read(
+        repository.page_in_order,
+        cca=cca,
+        channel=channel,
+        state=state,
+        after_id=cursor_position(cursor),
+        limit=limit + 1,
+        within=caller.grant,
+    )
     now = context.clock()
-    return Page(items=[AgentRead.of(row, now=now) for row in rows], next_cursor=None if last is None else str(last.id))
+    return page_of(rows, limit=limit, item=lambda row: AgentRead.of(row, now=now), position=lambda row: row.id)

@@ -18,9 +18,8 @@ from sqlalchemy.exc import DataError, IntegrityError
 
 from serving.agents import service
 from serving.agents.service import ReceivedReport
-from serving.database import Database
+from serving.context import Context
 from serving.errors import BusyError
-from serving.work import WorkPool
 
 __all__ = ["ReportIntake"]
 
@@ -43,10 +42,9 @@ class _Queued:
 class ReportIntake:
     """The queue of one registry's reports. All methods belong to the event loop."""
 
-    def __init__(self, database: Database, *, writes: WorkPool, max_queued: int) -> None:
-        self._database = database
-        self._writes = writes
-        self._max_queued = max_queued
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._max_queued = context.settings.max_queued_reports
         self._queue: deque[_Queued] = deque()
         self._writer: asyncio.Task[None] | None = None
 
@@ -78,7 +76,7 @@ class ReportIntake:
 
     async def _write(self, batch: list[_Queued]) -> None:
         try:
-            await self._writes.run(lambda: self._store([queued.report for queued in batch]))
+            await self._context.write(service.store, [queued.report for queued in batch])
         except (DataError, IntegrityError) as error:
             if len(batch) == 1:
                 raise
@@ -93,7 +91,3 @@ class ReportIntake:
         for queued in batch:
             if not queued.stored.done():
                 queued.stored.set_result(None)
-
-    def _store(self, reports: list[ReceivedReport]) -> None:
-        with self._database.write() as session:
-            service.store(session, reports)

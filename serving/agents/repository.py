@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from sqlalchemy import ColumnElement, CursorResult, and_, case, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from serving.access.grants import Grant
@@ -26,16 +25,8 @@ def replace(session: Session, rows: Sequence[dict[str, Any]], *, shared_since: d
     The columns about runs are derived from the row's `run_id` and the existing row. A run that returns is noted if
     another one replaced it at or after `shared_since`.
     """
-    dialect = session.get_bind().dialect.name
-    statement: postgresql.Insert | sqlite.Insert
-    if dialect == "postgresql":
-        statement = postgresql.insert(AgentRow)
-    elif dialect == "sqlite":
-        statement = sqlite.insert(AgentRow)
-    else:
-        for row in rows:
-            _replace_one(session, row, shared_since=shared_since)
-        return
+    insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
+    statement = insert(AgentRow)
     excluded = statement.excluded
     replaced = {
         **{name: excluded[name] for name in rows[0] if name not in _KEY},
@@ -56,40 +47,6 @@ def _runs(
         "run_changed_at": case((changed, received_at), else_=AgentRow.run_changed_at),
         "id_shared_at": case((returned, received_at), else_=AgentRow.id_shared_at),
     }
-
-
-def _replace_one(session: Session, row: dict[str, Any], *, shared_since: datetime) -> None:
-    """Replace a row on a database without a statement for it."""
-    kept = _find(session, row)
-    if kept is None:
-        try:
-            with session.begin_nested():
-                session.add(AgentRow(**row))
-        except IntegrityError:
-            # Another transaction inserted the row first.
-            kept = _find(session, row)
-            if kept is None:
-                raise
-    if kept is not None:
-        for column, value in {**row, **_runs_of(kept, row, shared_since=shared_since)}.items():
-            setattr(kept, column, value)
-
-
-def _runs_of(kept: AgentRow, row: dict[str, Any], *, shared_since: datetime) -> dict[str, Any]:
-    """Return what `_runs` computes in the database."""
-    run_id, received_at = row["run_id"], row["received_at"]
-    if run_id is None or kept.run_id is None or run_id == kept.run_id:
-        return {"run_id": run_id if run_id is not None else kept.run_id}
-    runs = {"run_id": run_id, "previous_run_id": kept.run_id, "run_changed_at": received_at}
-    changed_at = kept.run_changed_at
-    if run_id == kept.previous_run_id and changed_at is not None and changed_at >= shared_since:
-        runs["id_shared_at"] = received_at
-    return runs
-
-
-def _find(session: Session, row: dict[str, Any]) -> AgentRow | None:
-    query = select(AgentRow).where(AgentRow.agent_id == row["agent_id"], AgentRow.cca == row["cca"])
-    return session.scalar(query)
 
 
 def page_in_order(

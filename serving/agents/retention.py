@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from serving.agents import service
-from serving.database import Database
+from serving.agents import repository
+from serving.context import Context
 from serving.errors import BusyError
-from serving.work import WorkPool
 
 __all__ = ["AgentRetention"]
 
@@ -34,15 +31,12 @@ _log = logging.getLogger(__name__)
 class AgentRetention:
     """The sweeps of one registry. All methods belong to the event loop."""
 
-    def __init__(
-        self, database: Database, *, reads: WorkPool, writes: WorkPool, clock: Callable[[], datetime], days: float
-    ) -> None:
-        self._database = database
-        self._reads = reads
-        self._writes = writes
-        self._clock = clock
-        self._kept = timedelta(days=days)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._kept = timedelta(days=context.settings.agent_retention_days)
         self._task: asyncio.Task[None] | None = None
+        context.on_start.append(self.start)
+        context.on_stop.append(self.stop)
 
     def start(self) -> None:
         """Begin to sweep in the background."""
@@ -55,20 +49,12 @@ class AgentRetention:
 
     async def sweep(self, *, step_rows: int = _STEP_ROWS) -> None:
         """Delete every agent whose last report is too old. Raises SQLAlchemyError, BusyError."""
-        before = self._clock() - self._kept
+        before = self._context.clock() - self._kept
         after_id = 0
-        while ids := await self._reads.run(partial(self._find, before, after_id, step_rows)):
-            await self._writes.run(partial(self._delete, before, ids))
+        while ids := await self._context.read(repository.ids_older, before=before, after_id=after_id, limit=step_rows):
+            await self._context.write(repository.delete_older, ids, before=before)
             after_id = ids[-1]
             await asyncio.sleep(_PAUSE_S)
-
-    def _find(self, before: datetime, after_id: int, limit: int) -> Sequence[int]:
-        with self._database.read() as session:
-            return service.silent(session, before=before, after_id=after_id, limit=limit)
-
-    def _delete(self, before: datetime, ids: Sequence[int]) -> None:
-        with self._database.write() as session:
-            service.delete_silent(session, ids, before=before)
 
     async def _sweep_for_ever(self) -> None:
         await asyncio.sleep(_FIRST_S)

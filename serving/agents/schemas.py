@@ -81,20 +81,7 @@ class AgentRead(AgentReport):
         """Build the report from its row."""
         age_s = (now - row.received_at).total_seconds()
         return cls(
-            agent_id=row.agent_id,
-            cca=row.cca,
-            channel=row.channel,
-            state=row.state,
-            error=row.error,
-            offered_digest=row.offered_digest,
-            offered_serial=row.offered_serial,
-            effective_digest=row.effective_digest,
-            effective_serial=row.effective_serial,
-            kernel_version=row.kernel_version,
-            module_version=row.module_version,
-            agent_version=row.agent_version,
-            run_id=row.run_id,
-            received_at=row.received_at,
+            **{name: getattr(row, name) for name in (*AgentReport.model_fields, "agent_id", "received_at")},
             age_s=age_s if age_s >= 0 else None,
             shared_id=row.id_shared_at is not None and now - row.id_shared_at <= SHARED_WINDOW,
         )

@@ -21,11 +21,9 @@ from serving.access import audit
 from serving.access.grants import Caller
 from serving.agents import repository
 from serving.agents.schemas import SHARED_WINDOW
-from serving.database import AgentRow
 from serving.errors import AgentNotFoundError
-from serving.paging import page_of
 
-__all__ = ["ReceivedReport", "delete_silent", "page", "remove", "silent", "store"]
+__all__ = ["ReceivedReport", "remove", "store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,35 +53,8 @@ def store(session: Session, reports: Sequence[ReceivedReport]) -> None:
     repository.replace(session, rows, shared_since=reports[-1].received_at - SHARED_WINDOW)
 
 
-def page(
-    session: Session,
-    *,
-    cca: str | None,
-    channel: str | None,
-    state: str | None,
-    after_id: int | None,
-    limit: int,
-    by: Caller,
-) -> tuple[Sequence[AgentRow], AgentRow | None]:
-    """Return a page of the agents that the caller may see, and its last row if more follow, else None."""
-    rows = repository.page_in_order(
-        session, cca=cca, channel=channel, state=state, after_id=after_id, limit=limit + 1, within=by.grant
-    )
-    return page_of(rows, limit=limit)
-
-
 def remove(session: Session, agent_id: str, *, now: datetime, by: Caller) -> None:
     """Delete the agent's reports on all algorithms. Raises AgentNotFoundError where there is none."""
     if repository.delete_agent(session, agent_id) == 0:
         raise AgentNotFoundError(f"expected the id of an agent that has reported, got {agent_id}; list the agents")
     audit.record(session, by=by, action="remove-agent", target=f"agent {agent_id}", now=now)
-
-
-def silent(session: Session, *, before: datetime, after_id: int, limit: int) -> Sequence[int]:
-    """Return the ids above `after_id` of reports that arrived before that time, in order."""
-    return repository.ids_older(session, before=before, after_id=after_id, limit=limit)
-
-
-def delete_silent(session: Session, ids: Sequence[int], *, before: datetime) -> None:
-    """Delete these reports, except for those that were replaced by newer ones meanwhile."""
-    repository.delete_older(session, ids, before=before)

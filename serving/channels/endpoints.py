@@ -3,33 +3,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, BackgroundTasks, Header, Query, Request, Response, status
 
 from serving.access.check import Mover, Reader, needs
+from serving.access.known import KnownTokens
 from serving.channels import repository, service
-from serving.channels.idempotency import IdempotencyKey, idempotency_of
-from serving.channels.offers import Offer
-from serving.channels.schemas import ChannelMove, DeploymentRead, OfferRead, RollBack
-from serving.channels.watch import ChannelKey
+from serving.channels.offers import Offer, Offers
+from serving.channels.schemas import ChannelMove, DeploymentRead, IdempotencyKey, OfferRead, RollBack, idempotency_of
+from serving.channels.signing import OfferSigner
+from serving.channels.watch import SIGNED_ROWS, ChannelKey, ChannelWatch
 from serving.context import Context, InContext
 from serving.database import DeploymentRow
-from serving.etags import IF_MATCH, IF_NONE_MATCH, IF_NONE_MATCH_MOVE
+from serving.http.etags import IF_MATCH, IF_NONE_MATCH, IF_NONE_MATCH_MOVE
+from serving.http.openapi import ETAG, answered
+from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
+from serving.http.problems import problems
+from serving.http.protocol import connection_of
+from serving.http.routes import ApiRoute
 from serving.names import CcaName, ChannelName
-from serving.openapi import ETAG, answered
-from serving.paging import Cursor, Limit, Page, cursor_position
-from serving.problems import problems
-from serving.protocol import connection_of
-from serving.routes import ApiRoute
+from serving.roots import repository as roots
+from serving.signatures import PrivateKey
 
-__all__ = ["offer_headers", "router"]
+__all__ = ["add_parts", "offer_headers", "router"]
 
 router = APIRouter(prefix="/v1/channels", tags=["channels"], route_class=ApiRoute)
 
-_DeploymentPage = tuple[Sequence[DeploymentRow], DeploymentRow | None]
 IfMatch = Annotated[str | None, Header(description=IF_MATCH)]
+
+
+def add_parts(context: Context, *, key: PrivateKey | None) -> None:
+    """Add what the channels keep in memory. key: signs deployments.
+
+    Raises:
+        SettingsError: the newest root document does not name the key.
+    """
+    settings = context.settings
+    signer = OfferSigner(key, registry=context.registry, validity_s=settings.signature_validity_s, clock=context.clock)
+    with context.database.read() as session:
+        signer.require_named(session)
+
+    def serials() -> dict[ChannelKey, int]:
+        with context.database.read() as session:
+            return {**repository.heads(session), SIGNED_ROWS: roots.n_signed_rows(session)}
+
+    watch = context.add(ChannelWatch(serials, recheck_ms=settings.recheck_ms, spread_ms=settings.wake_spread_ms))
+    context.on_stop.append(watch.close)
+    context.add(Offers(context, watch=watch, signer=signer))
 
 
 @router.get("")
@@ -41,15 +64,14 @@ async def list_channels(
     cursor: Cursor = None,
 ) -> Page[DeploymentRead]:
     """List the channels, each with its current deployment. A limited token sees those that it may read."""
-    after_id = cursor_position(cursor)
-
-    def page() -> _DeploymentPage:
-        with context.database.read() as session:
-            return service.list_channels(session, cca=cca, after_id=after_id, limit=limit, by=caller)
-
-    rows, last = await context.reads.run(page)
-    items = [DeploymentRead.of(row, registry=context.registry) for row in rows]
-    return Page(items=items, next_cursor=None if last is None else str(last.channel_id))
+    rows = await context.read(
+        repository.list_page,
+        cca=cca,
+        after_id=cursor_position(cursor),
+        limit=limit + 1,
+        within=caller.grant,
+    )
+    return page_of(rows, limit=limit, item=_reader(context), position=lambda row: row.channel_id)
 
 
 @router.get("/{cca}/{name}/history", dependencies=[needs("read")], responses=problems(404))
@@ -57,15 +79,14 @@ async def channel_history(
     *, context: InContext, cca: CcaName, name: ChannelName, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[DeploymentRead]:
     """List the channel's deployments, newest first."""
-    before_serial = cursor_position(cursor)
+    rows = await context.read(
+        service.history, cca=cca, name=name, before_serial=cursor_position(cursor), limit=limit + 1
+    )
+    return page_of(rows, limit=limit, item=_reader(context), position=lambda row: row.serial)
 
-    def page() -> _DeploymentPage:
-        with context.database.read() as session:
-            return service.history(session, cca=cca, name=name, before_serial=before_serial, limit=limit)
 
-    rows, last = await context.reads.run(page)
-    items = [DeploymentRead.of(row, registry=context.registry) for row in rows]
-    return Page(items=items, next_cursor=None if last is None else str(last.serial))
+def _reader(context: Context) -> Callable[[DeploymentRow], DeploymentRead]:
+    return functools.partial(DeploymentRead.of, registry=context.registry)
 
 
 @router.put(
@@ -93,27 +114,17 @@ async def move_channel(
     idempotency = idempotency_of(
         idempotency_key, kind="move", body=body.model_dump(), if_match=if_match, if_none_match=if_none_match
     )
-
-    def move() -> tuple[DeploymentRow, bool]:
-        with context.database.write() as session:
-            row = service.move(
-                session,
-                registry=context.registry,
-                cca=cca,
-                name=name,
-                digest=body.digest,
-                hold_back_permille=body.hold_back_permille,
-                urgent=body.urgent,
-                note=body.note,
-                if_match=if_match,
-                if_none_match=if_none_match,
-                now=context.clock(),
-                idempotency=idempotency,
-                by=caller,
-            )
-            return row, repository.is_first(session, row)
-
-    row, is_first = await context.writes.run(move)
+    change = service.Change(
+        registry=context.registry,
+        cca=cca,
+        name=name,
+        by=caller,
+        now=context.clock(),
+        if_match=if_match,
+        if_none_match=if_none_match,
+        idempotency=idempotency,
+    )
+    row, is_first = await context.write(service.move, change, body)
     if is_first:
         response.status_code = status.HTTP_201_CREATED
     return _moved(context, response, background, row)
@@ -139,23 +150,16 @@ async def roll_back_channel(
     """Point the channel back to its previous ensemble. This is a new deployment with the next serial."""
     wanted = body if body is not None else RollBack()
     idempotency = idempotency_of(idempotency_key, kind="roll-back", body=wanted.model_dump(), if_match=if_match)
-
-    def roll_back() -> DeploymentRow:
-        with context.database.write() as session:
-            return service.roll_back(
-                session,
-                registry=context.registry,
-                cca=cca,
-                name=name,
-                urgent=wanted.urgent,
-                note=wanted.note,
-                if_match=if_match,
-                now=context.clock(),
-                idempotency=idempotency,
-                by=caller,
-            )
-
-    row = await context.writes.run(roll_back)
+    change = service.Change(
+        registry=context.registry,
+        cca=cca,
+        name=name,
+        by=caller,
+        now=context.clock(),
+        if_match=if_match,
+        idempotency=idempotency,
+    )
+    row = await context.write(service.roll_back, change, wanted)
     return _moved(context, response, background, row)
 
 
@@ -173,20 +177,10 @@ async def delete_channel(
 
     Serials of a channel that is made again under this name go on from the last one.
     """
-
-    def delete() -> int:
-        with context.database.write() as session:
-            return service.delete(
-                session,
-                registry=context.registry,
-                cca=cca,
-                name=name,
-                if_match=if_match,
-                now=context.clock(),
-                by=caller,
-            )
-
-    serial = await context.writes.run(delete)
+    change = service.Change(
+        registry=context.registry, cca=cca, name=name, by=caller, now=context.clock(), if_match=if_match
+    )
+    serial = await context.write(service.delete, change)
     _wake_later(context, background, (cca, name), serial=serial)
 
 
@@ -200,7 +194,7 @@ def _moved(context: Context, response: Response, background: BackgroundTasks, ro
 
 def _wake_later(context: Context, background: BackgroundTasks, key: ChannelKey, *, serial: int) -> None:
     async def wake() -> None:
-        context.watch.announce(key, serial=serial)
+        context.part(ChannelWatch).announce(key, serial=serial)
 
     background.add_task(wake)
 
@@ -237,7 +231,7 @@ async def get_channel(
     With If-None-Match and `wait`, the answer is held until the channel is moved or the wait is over. With `wait`, a 404
     for a channel without a deployment is held, too, until the first deployment.
     """
-    offer, is_held = await context.offers.follow(
+    offer, is_held = await context.part(Offers).follow(
         (cca, name),
         if_none_match=if_none_match,
         wait_s=min(wait, context.settings.max_wait_s),
@@ -246,7 +240,7 @@ async def get_channel(
     if is_held:
         return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers=offer_headers(offer))
     if wait > 0:
-        await context.tokens.require_live(caller.grant)
+        await context.part(KnownTokens).require_live(caller.grant)
     return Response(offer.body, media_type="application/json", headers=offer_headers(offer))
 
 

@@ -24,16 +24,17 @@ import json
 import re
 from dataclasses import dataclass
 
+from sqlalchemy.orm import Session
+
 from serving.channels import service
 from serving.channels.schemas import DeploymentRead
-from serving.channels.signing import SIGNED_ROWS, OfferSigner
-from serving.channels.watch import ChannelKey, ChannelWatch, Poll
-from serving.database import Database
+from serving.channels.signing import OfferSigner
+from serving.channels.watch import SIGNED_ROWS, ChannelKey, ChannelWatch, Poll
+from serving.context import Context
 from serving.errors import ChannelNotFoundError
-from serving.etags import matches_weakly
-from serving.protocol import Connection
+from serving.http.etags import matches_weakly
+from serving.http.protocol import Connection
 from serving.roots import repository as roots
-from serving.work import WorkPool
 
 __all__ = ["Offer", "Offers"]
 
@@ -61,13 +62,9 @@ class Offer:
 class Offers:
     """The cached answers of one registry. All methods belong to the event loop."""
 
-    def __init__(
-        self, database: Database, *, registry: str, reads: WorkPool, watch: ChannelWatch, signer: OfferSigner
-    ) -> None:
+    def __init__(self, context: Context, *, watch: ChannelWatch, signer: OfferSigner) -> None:
         self.signer = signer
-        self._database = database
-        self._registry = registry
-        self._reads = reads
+        self._context = context
         self._watch = watch
         self._cached: dict[ChannelKey, Offer] = {}
         # For each channel, the requests that wait for its next query, and the task that runs its queries.
@@ -129,7 +126,7 @@ class Offers:
         if offer is None or if_none_match is None:
             return None
         known = _ETAG.fullmatch(if_none_match)
-        is_older = known is not None and known[1] == self._registry and int(known[2]) < offer.serial
+        is_older = known is not None and known[1] == self._context.registry and int(known[2]) < offer.serial
         return offer if is_older or matches_weakly(if_none_match, offer.etag) else None
 
     def _since(self, key: ChannelKey, serial: int) -> Offer | None:
@@ -168,26 +165,25 @@ class Offers:
 
     async def _query(self, key: ChannelKey) -> Offer:
         cached = self._cached.get(key)
-        offer = await self._reads.run(lambda: self._read(key, cached))
+        offer = await self._context.read(self._read, key, cached)
         if key not in self._cached and len(self._cached) >= _MAX_CACHED:
             self._cached.clear()
         self._cached[key] = offer
         return offer
 
-    def _read(self, key: ChannelKey, cached: Offer | None) -> Offer:
+    def _read(self, session: Session, key: ChannelKey, cached: Offer | None) -> Offer:
         cca, name = key
         issued_s = self.signer.issued_s()
-        with self._database.read() as session:
-            # This is read first: a row that is added meanwhile makes the answer look older than it is.
-            n_signed_rows = roots.n_signed_rows(session)
-            if cached is not None and (cached.issued_s, cached.n_signed_rows) == (issued_s, n_signed_rows):
-                row = service.current(session, cca=cca, name=name)
-                if row.serial == cached.serial:
-                    return cached
-            row, document = service.current_with_document(session, cca=cca, name=name)
-            signatures = self.signer.signatures(session, row, issued_s=issued_s)
-        head = json.dumps(DeploymentRead.of(row, registry=self._registry).model_dump(mode="json"))
+        # This is read first: a row that is added meanwhile makes the answer look older than it is.
+        n_signed_rows = roots.n_signed_rows(session)
+        if cached is not None and (cached.issued_s, cached.n_signed_rows) == (issued_s, n_signed_rows):
+            row = service.current(session, cca=cca, name=name)
+            if row.serial == cached.serial:
+                return cached
+        row, document = service.current_with_document(session, cca=cca, name=name)
+        signatures = self.signer.signatures(session, row, issued_s=issued_s)
+        head = json.dumps(DeploymentRead.of(row, registry=self._context.registry).model_dump(mode="json"))
         # The document is JSON already, so it is inserted as text. Parsing and encoding it would dominate the cost.
         body = f'{head[:-1]}, "signatures": {signatures.text}, "ensemble": {document}}}'.encode()
-        etag = service.etag_of(row, registry=self._registry, signatures_tag=signatures.tag)
+        etag = service.etag_of(row, registry=self._context.registry, signatures_tag=signatures.tag)
         return Offer(row.serial, etag, body, issued_s, n_signed_rows)

@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sqlalchemy import Select, delete, select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, contains_eager
 
 from serving.access.grants import Grant
-from serving.database import ChannelRow, DeploymentRow, EnsembleRow
+from serving.database import ChannelRow, DeploymentRow, EnsembleRow, insert_or_find
 
 __all__ = [
     "channel_for_move",
@@ -34,20 +33,8 @@ def _channel_for_update(session: Session, *, cca: str, name: str) -> ChannelRow 
 
 def channel_for_move(session: Session, *, cca: str, name: str) -> ChannelRow:
     """Return the channel's row, locked until the transaction ends. Insert the row if there is none."""
-    row = _channel_for_update(session, cca=cca, name=name)
-    if row is not None:
-        return row
-    row = ChannelRow(cca=cca, name=name, serial=0)
-    try:
-        with session.begin_nested():
-            session.add(row)
-    except IntegrityError:
-        # Another transaction inserted the row after the query above, and has committed.
-        made = _channel_for_update(session, cca=cca, name=name)
-        if made is None:
-            raise
-        return made
-    return row
+    new = ChannelRow(cca=cca, name=name, serial=0)
+    return insert_or_find(session, new, find=lambda: _channel_for_update(session, cca=cca, name=name))[0]
 
 
 def _currents() -> Select[DeploymentRow]:

@@ -1,25 +1,47 @@
 # SPDX-License-Identifier: MIT
-"""API schemas of channels and their deployments."""
+"""API schemas of channels and their deployments, and idempotency keys of moves."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Header
 from pydantic import BaseModel, ConfigDict, Field
 
-from serving.database import DeploymentRow
-from serving.example import EXAMPLE_DOCUMENT
-from serving.names import CcaName, ChannelName, DigestText, Note
+from serving.database import IDEMPOTENCY_KEY_CHARS, DeploymentRow
+from serving.errors import IdempotencyKeyReusedError
+from serving.names import EXAMPLE_DOCUMENT, CcaName, ChannelName, DigestText, Note
 from serving.roots.schemas import SignedEnvelope
 
-__all__ = ["ChannelMove", "DeploymentRead", "OfferRead", "OfferSignatures", "RollBack"]
+__all__ = [
+    "ChannelMove",
+    "DeploymentRead",
+    "Idempotency",
+    "IdempotencyKey",
+    "OfferRead",
+    "OfferSignatures",
+    "RollBack",
+    "idempotency_of",
+]
 
 
 _URGENT = (
     "Whether each running flow takes the table at its next ACK or transmission, "
     "instead of at the end of its epoch, which may last an hour."
 )
+
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        pattern=rf"^[!-~]{{1,{IDEMPOTENCY_KEY_CHARS}}}$",
+        description="A random word of the client. A repeated request with the same word makes no second move.",
+    ),
+]
 
 
 class ChannelMove(BaseModel):
@@ -100,3 +122,31 @@ class OfferRead(DeploymentRead):
 
     signatures: OfferSignatures = Field(description="Signatures of the deployment and of its ensemble.")
     ensemble: dict[str, Any] = Field(description="The ensemble's document, as published.", examples=[EXAMPLE_DOCUMENT])
+
+
+@dataclass(frozen=True)
+class Idempotency:
+    """The key of a request, and the digest of everything else in it that decides about the move.
+
+    A client that receives no answer cannot know whether its move was made. If it sends the request again with the same
+    key, the registry answers with the deployment of the first request and makes no second one. A key belongs to one
+    channel and is kept as long as its deployment, which is until the channel is deleted.
+    """
+
+    key: str
+    request_digest: str
+
+    def require_same_request(self, row: DeploymentRow) -> None:
+        """Raise IdempotencyKeyReusedError if the deployment was made by a request with another content."""
+        if row.request_digest != self.request_digest:
+            raise IdempotencyKeyReusedError(
+                f"Idempotency-Key: expected a key of no other request, got that of serial {row.serial}; use a new one"
+            )
+
+
+def idempotency_of(key: str | None, **request: object) -> Idempotency | None:
+    """Return the idempotency of a request with this content, or None without a key."""
+    if key is None:
+        return None
+    content = json.dumps(request, sort_keys=True).encode("utf-8")
+    return Idempotency(key, f"sha256:{hashlib.sha256(content).hexdigest()}")

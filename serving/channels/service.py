@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -26,7 +27,7 @@ from sqlalchemy.orm import Session
 from serving.access import audit
 from serving.access.grants import Caller
 from serving.channels import repository
-from serving.channels.idempotency import Idempotency
+from serving.channels.schemas import ChannelMove, Idempotency, RollBack
 from serving.database import ChannelRow, DeploymentRow
 from serving.ensembles import repository as ensembles
 from serving.ensembles.signing import require_signed
@@ -37,10 +38,9 @@ from serving.errors import (
     SerialMismatchError,
     WrongAlgorithmError,
 )
-from serving.etags import matches_strongly, matches_weakly, names_a_tag, quoted
-from serving.paging import page_of
+from serving.http.etags import matches_strongly, matches_weakly, names_a_tag, quoted
 
-__all__ = ["current", "current_with_document", "delete", "etag_of", "history", "list_channels", "move", "roll_back"]
+__all__ = ["Change", "current", "current_with_document", "delete", "etag_of", "history", "move", "roll_back"]
 
 # The part of an entity tag that names the signatures.
 _SIGNATURES_TAG = re.compile(r'(?<=:sha256:[0-9a-f]{64}):[0-9a-f]+(?=")')
@@ -55,23 +55,25 @@ def etag_of(row: DeploymentRow, *, registry: str, signatures_tag: str = "") -> s
     return quoted(f"{registry}:{row.serial}:{row.digest}" + (f":{signatures_tag}" if signatures_tag else ""))
 
 
-def move(
-    session: Session,
-    *,
-    registry: str,
-    cca: str,
-    name: str,
-    digest: str,
-    hold_back_permille: int,
-    urgent: bool,
-    note: str,
-    if_match: str | None,
-    now: datetime,
-    by: Caller,
-    if_none_match: str | None = None,
-    idempotency: Idempotency | None = None,
-) -> DeploymentRow:
-    """Point the channel to an ensemble, and return the new deployment.
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A request to move or delete a channel: who changes which one, when, and under which conditions.
+
+    if_match, if_none_match: the headers of the request. idempotency: the key of the request, with its content.
+    """
+
+    registry: str
+    cca: str
+    name: str
+    by: Caller
+    now: datetime
+    if_match: str | None
+    if_none_match: str | None = None
+    idempotency: Idempotency | None = None
+
+
+def move(session: Session, change: Change, wanted: ChannelMove) -> tuple[DeploymentRow, bool]:
+    """Point the channel to an ensemble. Return the new deployment, and whether it made the channel.
 
     Raises:
         EnsembleNotFoundError: the ensemble is not published.
@@ -80,45 +82,31 @@ def move(
         IdempotencyKeyReusedError: another request had the same idempotency key.
         EnsembleUnsignedError, RootExpiredError: see `require_signed`.
     """
-    ensemble = ensembles.find(session, digest)
+    ensemble = ensembles.find(session, wanted.digest)
     if ensemble is None:
-        raise EnsembleNotFoundError(f"expected the digest of a published ensemble, got {digest}; publish it first")
-    if ensemble.cca != cca:
-        raise WrongAlgorithmError(f"expected an ensemble of {cca}, got {digest} of {ensemble.cca}")
-    channel = repository.channel_for_move(session, cca=cca, name=name)
-    made = _made_before(session, channel, idempotency)
-    if made is not None:
-        return made
-    _require_match(session, channel, registry=registry, if_match=if_match)
-    _require_no_match(session, channel, registry=registry, if_none_match=if_none_match)
-    require_signed(session, cca=cca, digest=digest, now=now)
-    return _deploy(
-        session,
-        channel,
-        digest=digest,
-        hold_back_permille=hold_back_permille,
-        urgent=urgent,
-        note=note,
-        restores=None,
-        now=now,
-        idempotency=idempotency,
-        by=by,
-    )
+        raise EnsembleNotFoundError(
+            f"expected the digest of a published ensemble, got {wanted.digest}; publish it first"
+        )
+    if ensemble.cca != change.cca:
+        raise WrongAlgorithmError(f"expected an ensemble of {change.cca}, got {wanted.digest} of {ensemble.cca}")
+    channel = repository.channel_for_move(session, cca=change.cca, name=change.name)
+    made = _made_before(session, channel, change.idempotency)
+    if made is None:
+        _require_match(session, channel, change)
+        _require_no_match(session, channel, change)
+        made = _deploy(
+            session,
+            channel,
+            change,
+            digest=wanted.digest,
+            hold_back_permille=wanted.hold_back_permille,
+            urgent=wanted.urgent,
+            note=wanted.note,
+        )
+    return made, repository.is_first(session, made)
 
 
-def roll_back(
-    session: Session,
-    *,
-    registry: str,
-    cca: str,
-    name: str,
-    urgent: bool,
-    note: str,
-    if_match: str | None,
-    now: datetime,
-    by: Caller,
-    idempotency: Idempotency | None = None,
-) -> DeploymentRow:
+def roll_back(session: Session, change: Change, wanted: RollBack) -> DeploymentRow:
     """Point the channel back to its previous ensemble, and return the new deployment.
 
     Raises:
@@ -128,62 +116,49 @@ def roll_back(
         IdempotencyKeyReusedError: another request had the same idempotency key.
         EnsembleUnsignedError, RootExpiredError: see `require_signed`.
     """
-    current(session, cca=cca, name=name)
-    channel = repository.channel_for_move(session, cca=cca, name=name)
-    made = _made_before(session, channel, idempotency)
+    current(session, cca=change.cca, name=change.name)
+    channel = repository.channel_for_move(session, cca=change.cca, name=change.name)
+    made = _made_before(session, channel, change.idempotency)
     if made is not None:
         return made
-    _require_match(session, channel, registry=registry, if_match=if_match)
-    now_there = _deployed(session, channel)
+    _require_match(session, channel, change)
+    deployed = _deployed(session, channel)
     target = repository.latest_of_another_ensemble(
         session,
         channel_id=channel.id,
-        before_serial=now_there.restores_serial or now_there.serial,
-        digest=now_there.digest,
+        before_serial=deployed.restores_serial or deployed.serial,
+        digest=deployed.digest,
     )
     if target is None:
         raise NothingToRollBackError(
-            f"expected another ensemble on {cca}/{name} before serial {now_there.serial}, there was none; "
+            f"expected another ensemble on {change.cca}/{change.name} before serial {deployed.serial}, there was none; "
             "move the channel to an ensemble instead"
         )
-    require_signed(session, cca=cca, digest=target.digest, now=now)
     return _deploy(
         session,
         channel,
+        change,
         digest=target.digest,
         hold_back_permille=target.hold_back_permille,
-        urgent=urgent,
-        note=note,
+        urgent=wanted.urgent,
+        note=wanted.note,
         restores=target.restores_serial or target.serial,
-        now=now,
-        idempotency=idempotency,
-        by=by,
     )
 
 
-def delete(
-    session: Session, *, registry: str, cca: str, name: str, if_match: str | None, now: datetime, by: Caller
-) -> int:
+def delete(session: Session, change: Change) -> int:
     """Delete the channel with its deployments, and return the serial that marks the deletion.
 
     Raises:
         ChannelNotFoundError: the channel has no deployment.
         SerialMismatchError: `if_match` does not name the current deployment.
     """
-    current(session, cca=cca, name=name)
-    channel = repository.channel_for_move(session, cca=cca, name=name)
-    _require_match(session, channel, registry=registry, if_match=if_match)
+    current(session, cca=change.cca, name=change.name)
+    channel = repository.channel_for_move(session, cca=change.cca, name=change.name)
+    _require_match(session, channel, change)
     row = _deployed(session, channel)
     channel.serial += 1
-    audit.record(
-        session,
-        by=by,
-        action="delete-channel",
-        target=f"channel {cca}/{name}",
-        now=now,
-        serial=channel.serial,
-        digest=row.digest,
-    )
+    _record(session, channel, change, action="delete-channel", serial=channel.serial, digest=row.digest)
     repository.delete_deployments(session, channel_id=channel.id)
     return channel.serial
 
@@ -204,24 +179,13 @@ def current_with_document(session: Session, *, cca: str, name: str) -> tuple[Dep
     return found
 
 
-def list_channels(
-    session: Session, *, cca: str | None, after_id: int | None, limit: int, by: Caller
-) -> tuple[Sequence[DeploymentRow], DeploymentRow | None]:
-    """Return a page of current deployments of channels that the caller may read, and its last row if more follow."""
-    rows = repository.list_page(session, cca=cca, after_id=after_id, limit=limit + 1, within=by.grant)
-    return page_of(rows, limit=limit)
-
-
-def history(
-    session: Session, *, cca: str, name: str, before_serial: int | None, limit: int
-) -> tuple[Sequence[DeploymentRow], DeploymentRow | None]:
-    """Return a page of the channel's deployments, newest first, and its last row if more follow, else None.
+def history(session: Session, *, cca: str, name: str, before_serial: int | None, limit: int) -> Sequence[DeploymentRow]:
+    """Return the channel's deployments with a serial below `before_serial`, newest first.
 
     Raises ChannelNotFoundError.
     """
     current(session, cca=cca, name=name)
-    rows = repository.history_page(session, cca=cca, name=name, before_serial=before_serial, limit=limit + 1)
-    return page_of(rows, limit=limit)
+    return repository.history_page(session, cca=cca, name=name, before_serial=before_serial, limit=limit)
 
 
 def _made_before(session: Session, channel: ChannelRow, idempotency: Idempotency | None) -> DeploymentRow | None:
@@ -248,14 +212,15 @@ def _deployed(session: Session, channel: ChannelRow) -> DeploymentRow:
     return row
 
 
-def _require_match(session: Session, channel: ChannelRow, *, registry: str, if_match: str | None) -> None:
+def _require_match(session: Session, channel: ChannelRow, change: Change) -> None:
+    if_match = change.if_match
     if if_match is None:
         return
     deployed = repository.deployment(session, channel_id=channel.id, serial=channel.serial)
     serial = 0 if deployed is None else deployed.serial
     accepted = {quoted(str(serial))}
     if deployed is not None:
-        accepted.add(etag_of(deployed, registry=registry))
+        accepted.add(etag_of(deployed, registry=change.registry))
         if if_match.strip() == "*":
             return
     if if_match.strip() != "*" and not names_a_tag(if_match):
@@ -272,13 +237,13 @@ def _of_deployment(header: str) -> str:
     return _SIGNATURES_TAG.sub("", header)
 
 
-def _require_no_match(session: Session, channel: ChannelRow, *, registry: str, if_none_match: str | None) -> None:
+def _require_no_match(session: Session, channel: ChannelRow, change: Change) -> None:
     deployed = repository.deployment(session, channel_id=channel.id, serial=channel.serial)
-    if deployed is None or if_none_match is None:
+    if deployed is None or change.if_none_match is None:
         return
-    if matches_weakly(_of_deployment(if_none_match), etag_of(deployed, registry=registry)):
+    if matches_weakly(_of_deployment(change.if_none_match), etag_of(deployed, registry=change.registry)):
         raise SerialMismatchError(
-            f"{channel.cca}/{channel.name}: expected {if_none_match} not to be current, it stands at serial "
+            f"{channel.cca}/{channel.name}: expected {change.if_none_match} not to be current, it stands at serial "
             f"{channel.serial}; name what it stands at by If-Match to move it"
         )
 
@@ -286,42 +251,38 @@ def _require_no_match(session: Session, channel: ChannelRow, *, registry: str, i
 def _deploy(
     session: Session,
     channel: ChannelRow,
+    change: Change,
     *,
     digest: str,
     hold_back_permille: int,
     urgent: bool,
     note: str,
-    restores: int | None,
-    now: datetime,
-    idempotency: Idempotency | None,
-    by: Caller,
+    restores: int | None = None,
 ) -> DeploymentRow:
+    require_signed(session, cca=change.cca, digest=digest, now=change.now)
     channel.serial += 1
+    said = {
+        "serial": channel.serial,
+        "digest": digest,
+        "hold_back_permille": hold_back_permille,
+        "urgent": urgent,
+        "note": note,
+        "restores_serial": restores,
+    }
+    idempotency = change.idempotency
     row = DeploymentRow(
         channel=channel,
-        serial=channel.serial,
-        digest=digest,
-        hold_back_permille=hold_back_permille,
-        urgent=urgent,
-        note=note,
-        restores_serial=restores,
-        deployed_at=now,
+        deployed_at=change.now,
         idempotency_key=None if idempotency is None else idempotency.key,
         request_digest=None if idempotency is None else idempotency.request_digest,
+        **said,
     )
     session.add(row)
-    audit.record(
-        session,
-        by=by,
-        action="move" if restores is None else "roll-back",
-        target=f"channel {channel.cca}/{channel.name}",
-        now=now,
-        serial=row.serial,
-        digest=digest,
-        hold_back_permille=hold_back_permille,
-        urgent=urgent,
-        note=note,
-        restores_serial=restores,
-    )
+    _record(session, channel, change, action="move" if restores is None else "roll-back", **said)
     session.flush()
     return row
+
+
+def _record(session: Session, channel: ChannelRow, change: Change, *, action: str, **details: object) -> None:
+    target = f"channel {channel.cca}/{channel.name}"
+    audit.record(session, by=change.by, action=action, target=target, now=change.now, **details)

@@ -25,16 +25,12 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from serving.channels.watch import ChannelKey
 from serving.database import DeploymentRow
 from serving.ensembles import signing as ensemble_signing
 from serving.roots import service as roots
 from serving.signatures import DeploymentStatement, PrivateKey, Root, sign_deployment
 
-__all__ = ["SIGNED_ROWS", "OfferSigner", "Signatures"]
-
-# The channel watch follows the number of root documents and signatures under this key, which no channel has.
-SIGNED_ROWS: ChannelKey = ("", "")
+__all__ = ["OfferSigner", "Signatures"]
 
 _STEPS_PER_VALIDITY = 8
 _TAG_CHARS = 16
@@ -67,6 +63,19 @@ class OfferSigner:
     def key_id(self) -> str | None:
         """The id of the registry's key, or None."""
         return None if self._key is None else self._key.public.key_id
+
+    def require_named(self, session: Session) -> None:
+        """Raise SettingsError if the newest root document does not name the key."""
+        trusted = roots.trusted(session)
+        if trusted is None:
+            return
+        if self.key_id is None:
+            _log.warning(
+                "the registry has a root document but no signing_key_file: agents with a root document refuse its "
+                "offers"
+            )
+            return
+        roots.require_named(trusted.root, self.key_id)
 
     def issued_s(self) -> int:
         """Return the begin of the current step in seconds since 1970, or 0 without a key."""

@@ -20,9 +20,11 @@ from math import ceil
 
 from sqlalchemy.exc import SQLAlchemyError
 
-__all__ = ["ChannelKey", "ChannelWatch", "Poll"]
+__all__ = ["SIGNED_ROWS", "ChannelKey", "ChannelWatch", "Poll"]
 
 ChannelKey = tuple[str, str]
+# The watch follows the number of root documents and signatures under this key, which no channel has.
+SIGNED_ROWS: ChannelKey = ("", "")
 
 _STEP_S = 0.02
 # A group is at least this large, so that few polls are all woken at once.

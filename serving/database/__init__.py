@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The registry's database: its models, sessions and migrations."""
 
-from serving.database.engine import Database
-from serving.database.inserting import insert_or_find
+from serving.database.engine import Database, insert_or_find
 from serving.database.migrate import migrate, require_current_schema
 from serving.database.models import (
     ADDRESS_CHARS,

@@ -6,27 +6,28 @@
   instead of failing midway. Other users cannot open its files (private.py).
 - PostgreSQL: synchronous_commit is on. A move of a channel locks the channel's row. The database's encoding must be
   UTF8: with SQL_ASCII the driver returns bytes instead of text, and other encodings cannot store every note.
-- Other databases use SQLAlchemy's defaults.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, IntegrityError
 from sqlalchemy.orm import Session
 
 from serving.database.private import keep_private
 from serving.errors import DatabaseError
 
-__all__ = ["Database"]
+__all__ = ["Database", "insert_or_find"]
+
+Row = TypeVar("Row")
 
 _WRITE = "ccatune_write"
 
@@ -37,7 +38,7 @@ class Database:
     def __init__(self, url: str, *, busy_timeout_ms: int = 5000, max_connections: int = 16) -> None:
         """Open the database, with at most `max_connections` connections at once.
 
-        Raises DatabaseError where the URL is invalid, its driver missing, or it is in memory.
+        Raises DatabaseError where the URL is invalid, of another kind of database, or of one in memory.
         """
         parsed = _parse(url)
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
@@ -51,13 +52,9 @@ class Database:
             raise DatabaseError(
                 f"database {self.shown_url}: expected options that its driver takes, got {error}"
             ) from error
-        except (ImportError, NoSuchModuleError) as error:
-            raise DatabaseError(
-                f"database {self.shown_url}: expected an installed driver, got {error}; install one for SQLAlchemy"
-            ) from error
         if self.sqlite_file is not None:
             _prepare_sqlite(self._engine, self.sqlite_file, busy_timeout_ms=busy_timeout_ms)
-        elif parsed.get_backend_name() == "postgresql":
+        else:
             _prepare_postgresql(self._engine, shown_url=self.shown_url)
         self._writing_engine = self._engine.execution_options(**{_WRITE: True})
 
@@ -99,10 +96,12 @@ def _parse(url: str) -> URL:
         raise DatabaseError(
             "database: expected a URL such as sqlite:///FILE or postgresql://USER@HOST/NAME, got something else"
         ) from error
-    if parsed.drivername == "postgresql":
+    if parsed.drivername in {"postgresql", "postgresql+psycopg"}:
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() != "sqlite":
-        return parsed
+        raise DatabaseError(
+            f"database: expected sqlite:///FILE or postgresql://USER@HOST/NAME, got {parsed.drivername}"
+        )
     if parsed.database in {None, "", ":memory:"} or "mode" in parsed.query:
         raise DatabaseError("database: expected a file that outlives the process, sqlite:///FILE; got one in memory")
     if "uri" in parsed.query:
@@ -163,3 +162,20 @@ def _prepare_postgresql(engine: Engine, *, shown_url: str) -> None:
                 f"database {shown_url}: expected the encoding UTF8, got {encoding}; make another database with "
                 "`createdb --encoding=UTF8 --locale=C --template=template0 NEW_NAME`"
             )
+
+
+def insert_or_find(session: Session, row: Row, *, find: Callable[[], Row | None]) -> tuple[Row, bool]:
+    """Insert the row unless `find` returns one. Return the stored row, and whether it was inserted."""
+    known = find()
+    if known is not None:
+        return known, False
+    try:
+        with session.begin_nested():
+            session.add(row)
+    except IntegrityError:
+        # Another transaction has inserted it after the query above, and has committed.
+        known = find()
+        if known is None:
+            raise
+        return known, False
+    return row, True

@@ -89,7 +89,7 @@ def require_current_schema(database: Database) -> None:
 
 
 def require_room(database: Database, n_connections: int) -> None:
-    """Check that PostgreSQL allows this process as many connections as it may open. Other databases have no limit.
+    """Check that PostgreSQL allows this process as many connections as it may open. SQLite has no limit.
 
     Raises:
         DatabaseError: `max_connections` of the server is too small, or the database does not answer.
@@ -98,8 +98,6 @@ def require_room(database: Database, n_connections: int) -> None:
         return
     try:
         with database.read() as session:
-            if session.get_bind().dialect.name != "postgresql":
-                return
             allowed = sum(int(session.scalar(text(f"SHOW {name}")) or 0) * sign for name, sign in _CONNECTION_LIMITS)
     except DBAPIError as error:
         raise _unreachable(database, error) from error

@@ -31,8 +31,6 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
-    false,
-    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
@@ -89,7 +87,7 @@ class RegistryRow(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
     name: Mapped[str] = mapped_column(String(NAME_CHARS))
     created_at: Mapped[datetime]
-    access_version: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    access_version: Mapped[int] = mapped_column(BigInteger, default=0)
 
 
 class EnsembleRow(Base):
@@ -146,8 +144,7 @@ class DeploymentRow(Base):
     """One move of a channel.
 
     restores_serial: the deployment that a roll-back restored; None for other moves.
-    urgent: running flows apply the table at their next ACK or transmission. The column has a default in the database,
-    so that a process of the previous version, which does not know the column, can still move channels.
+    urgent: running flows apply the table at their next ACK or transmission.
     idempotency_key, request_digest: the key of the request that made the move, and the digest of the request's content;
     None without a key.
     """
@@ -166,7 +163,7 @@ class DeploymentRow(Base):
     serial: Mapped[int] = mapped_column(BigInteger)
     digest: Mapped[str] = mapped_column(String(DIGEST_CHARS), ForeignKey(EnsembleRow.digest))
     hold_back_permille: Mapped[int]
-    urgent: Mapped[bool] = mapped_column(server_default=false())
+    urgent: Mapped[bool]
     note: Mapped[str] = mapped_column(Text)
     restores_serial: Mapped[int | None] = mapped_column(BigInteger)
     deployed_at: Mapped[datetime]

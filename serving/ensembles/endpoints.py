@@ -3,26 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Query, Response, status
 
 from serving.access.check import Publisher, Reader
-from serving.channels.signing import SIGNED_ROWS
+from serving.channels.watch import SIGNED_ROWS, ChannelWatch
 from serving.context import InContext
-from serving.database import EnsembleRow
-from serving.ensembles import service, signing
+from serving.ensembles import repository, service, signing
 from serving.ensembles.schemas import EnsembleSignatures, EnsembleSummary, PublishedEnsemble
-from serving.etags import IF_NONE_MATCH, matches_weakly, quoted
-from serving.example import EXAMPLE_DOCUMENT
-from serving.names import CcaName, DigestText
-from serving.openapi import ETAG, LOCATION, answered
-from serving.paging import Cursor, Limit, Page, cursor_position
-from serving.problems import problems
-from serving.roots import repository as roots
+from serving.http.etags import IF_NONE_MATCH, matches_weakly, quoted
+from serving.http.openapi import ETAG, LOCATION, answered
+from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
+from serving.http.problems import problems
+from serving.http.routes import LARGE_BODY, ApiRoute
+from serving.names import EXAMPLE_DOCUMENT, CcaName, DigestText
 from serving.roots.schemas import SignedEnvelope
-from serving.routes import LARGE_BODY, ApiRoute
 
 __all__ = ["router"]
 
@@ -59,15 +55,10 @@ async def publish_ensemble(
     """Publish an ensemble. It is committed before the answer. Publishing it again changes nothing."""
     row = await context.reads.run(lambda: service.prepare(document, now=context.clock()))
     caller.require("publish", cca=row.cca)
-
-    def store() -> tuple[EnsembleRow, bool]:
-        with context.database.write() as session:
-            return service.publish(session, row, by=caller)
-
-    kept, created = await context.writes.run(store)
+    kept, created = await context.write(service.publish, row, by=caller)
     response.status_code = status.HTTP_201_CREATED if created else status.HTTP_200_OK
     response.headers["Location"] = f"ensembles/{kept.digest}"
-    return PublishedEnsemble(**EnsembleSummary.of(kept).model_dump(), created=created)
+    return PublishedEnsemble(**EnsembleSummary.model_validate(kept).model_dump(), created=created)
 
 
 @router.get("")
@@ -79,14 +70,14 @@ async def list_ensembles(
     cursor: Cursor = None,
 ) -> Page[EnsembleSummary]:
     """List the published ensembles, newest first. A limited token sees those of its algorithms."""
-    before_id = cursor_position(cursor)
-
-    def page() -> tuple[Sequence[EnsembleRow], EnsembleRow | None]:
-        with context.database.read() as session:
-            return service.page(session, cca=cca, before_id=before_id, limit=limit, by=caller)
-
-    rows, last = await context.reads.run(page)
-    return Page(items=[EnsembleSummary.of(row) for row in rows], next_cursor=None if last is None else str(last.id))
+    rows = await context.read(
+        repository.page_newest_first,
+        cca=cca,
+        before_id=cursor_position(cursor),
+        limit=limit + 1,
+        within_ccas=caller.grant.ccas,
+    )
+    return page_of(rows, limit=limit, item=EnsembleSummary.model_validate, position=lambda row: row.id)
 
 
 @router.get(
@@ -106,12 +97,7 @@ async def get_ensemble(
 ) -> Response:
     """Return the ensemble's document. Its bytes never change."""
     etag = quoted(digest)
-
-    def read() -> str:
-        with context.database.read() as session:
-            return service.document(session, digest, by=caller)
-
-    document = await context.reads.run(read)
+    document = await context.read(service.document, digest, by=caller)
     headers = {"ETag": etag, "Cache-Control": _IMMUTABLE}
     if matches_weakly(if_none_match, etag):
         return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers=headers)
@@ -134,15 +120,10 @@ async def sign_ensemble(
     Each valid signature of a key that the newest root document names in the role publisher is stored. Others in the
     same envelope are ignored. The answer lists all signatures of the ensemble.
     """
-    envelope = body.to_envelope()
-
-    def store() -> tuple[int, signing.SignaturesOf, int]:
-        with context.database.write() as session:
-            n_new = signing.add(session, envelope, digest=digest, now=context.clock(), by=caller)
-            return n_new, signing.of_ensemble(session, digest, by=caller), roots.n_signed_rows(session)
-
-    n_new, found, n_signed_rows = await context.writes.run(store)
-    context.watch.announce(SIGNED_ROWS, serial=n_signed_rows)
+    n_new, found, n_signed_rows = await context.write(
+        signing.add, body.to_envelope(), digest=digest, now=context.clock(), by=caller
+    )
+    context.part(ChannelWatch).announce(SIGNED_ROWS, serial=n_signed_rows)
     response.status_code = status.HTTP_201_CREATED if n_new > 0 else status.HTTP_200_OK
     return EnsembleSignatures.of(digest, found)
 
@@ -150,9 +131,4 @@ async def sign_ensemble(
 @router.get("/{digest}/signatures", responses=problems(404))
 async def list_signatures(context: InContext, caller: Reader, digest: DigestText) -> EnsembleSignatures:
     """List the publishers' signatures of an ensemble, and whether they are enough for a move."""
-
-    def read() -> signing.SignaturesOf:
-        with context.database.read() as session:
-            return signing.of_ensemble(session, digest, by=caller)
-
-    return EnsembleSignatures.of(digest, await context.reads.run(read))
+    return EnsembleSignatures.of(digest, await context.read(signing.of_ensemble, digest, by=caller))

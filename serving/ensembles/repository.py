@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sqlalchemy import select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from serving import database
@@ -54,17 +53,7 @@ def signatures(session: Session, *, digest: str) -> Sequence[EnsembleSignatureRo
 
 def insert_signature(session: Session, row: EnsembleSignatureRow) -> bool:
     """Insert the row unless its key has signed the ensemble already. Return whether it was inserted."""
-    known = select(EnsembleSignatureRow.id).where(
+    known = select(EnsembleSignatureRow).where(
         EnsembleSignatureRow.digest == row.digest, EnsembleSignatureRow.key_id == row.key_id
     )
-    if session.scalar(known) is not None:
-        return False
-    try:
-        with session.begin_nested():
-            session.add(row)
-    except IntegrityError:
-        # Another transaction committed this key's signature after the query above.
-        if session.scalar(known) is None:
-            raise
-        return False
-    return True
+    return database.insert_or_find(session, row, find=lambda: session.scalar(known))[1]

@@ -8,7 +8,6 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from serving.database import EnsembleRow
 from serving.ensembles.signing import SignaturesOf
 from serving.names import CcaName, DigestText
 from serving.roots.schemas import KeyId, SignedEnvelope
@@ -19,7 +18,7 @@ __all__ = ["EnsembleSignature", "EnsembleSignatures", "EnsembleSummary", "Publis
 class EnsembleSummary(BaseModel):
     """An ensemble without its document, which is at /v1/ensembles/{digest}."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
     digest: DigestText
     cca: CcaName
@@ -27,18 +26,6 @@ class EnsembleSummary(BaseModel):
     n_classes: int = Field(description="Target-delay classes.")
     size_bytes: int = Field(description="Size of the document.")
     published_at: datetime = Field(description="When it was first published (UTC).")
-
-    @classmethod
-    def of(cls, row: EnsembleRow) -> EnsembleSummary:
-        """Build the summary from its row."""
-        return cls(
-            digest=row.digest,
-            cca=row.cca,
-            n_states=row.n_states,
-            n_classes=row.n_classes,
-            size_bytes=row.size_bytes,
-            published_at=row.published_at,
-        )
 
 
 class PublishedEnsemble(EnsembleSummary):

@@ -3,13 +3,12 @@
 
 - Only a valid ensemble is stored. Its key is the digest of its content, and it is never changed.
 - Publishing the same content again returns the existing row, even if several clients publish at once.
-- A document with the key `signature` is refused, because nothing would verify it. Documents that were stored with one
-  are served unchanged. Signatures have requests of their own (signing.py).
+- A document with the key `signature` is refused, because nothing would verify it. Signatures have requests of their own
+  (signing.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -21,9 +20,8 @@ from serving.access.grants import Caller
 from serving.database import EnsembleRow
 from serving.ensembles import repository
 from serving.errors import EnsembleInvalidError, EnsembleNotFoundError
-from serving.paging import page_of
 
-__all__ = ["document", "page", "prepare", "publish"]
+__all__ = ["document", "prepare", "publish"]
 
 # A deployment with the longest header of a table's text. An ensemble that fits with this one fits with any other.
 _LONGEST_DEPLOYMENT = Deployment(
@@ -84,13 +82,3 @@ def document(session: Session, digest: str, *, by: Caller) -> str:
     cca, text = found
     by.require("read", cca=cca)
     return text
-
-
-def page(
-    session: Session, *, cca: str | None, before_id: int | None, limit: int, by: Caller
-) -> tuple[Sequence[EnsembleRow], EnsembleRow | None]:
-    """Return a page of the ensembles that the caller may read, newest first, and its last row if more follow."""
-    rows = repository.page_newest_first(
-        session, cca=cca, before_id=before_id, limit=limit + 1, within_ccas=by.grant.ccas
-    )
-    return page_of(rows, limit=limit)

@@ -68,8 +68,12 @@ def of_ensemble(session: Session, digest: str, *, by: Caller) -> SignaturesOf:
     return SignaturesOf(rows, None if trusted is None else trusted.root)
 
 
-def add(session: Session, envelope: Envelope, *, digest: str, now: datetime, by: Caller) -> int:
-    """Store the envelope's signatures that hold. Return how many of them are new.
+def add(
+    session: Session, envelope: Envelope, *, digest: str, now: datetime, by: Caller
+) -> tuple[int, SignaturesOf, int]:
+    """Store the envelope's signatures that hold.
+
+    Return how many of them are new, all signatures of the ensemble, and `n_signed_rows`.
 
     Raises:
         EnsembleNotFoundError: the ensemble is not published.
@@ -106,7 +110,7 @@ def add(session: Session, envelope: Envelope, *, digest: str, now: datetime, by:
     new = [row.key_id for row in rows if repository.insert_signature(session, row)]
     if new:
         audit.record(session, by=by, action="sign", target=f"ensemble {digest}", now=now, cca=cca, key_ids=new)
-    return len(new)
+    return len(new), of_ensemble(session, digest, by=by), root_rows.n_signed_rows(session)
 
 
 def require_signed(session: Session, *, cca: str, digest: str, now: datetime) -> None:

@@ -8,14 +8,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response, status
 
 from serving.access.check import Administrator, needs
-from serving.channels.signing import SIGNED_ROWS
+from serving.channels.offers import Offers
+from serving.channels.watch import SIGNED_ROWS, ChannelWatch
 from serving.context import InContext
-from serving.database import RootRow
-from serving.openapi import LOCATION, answered
-from serving.problems import problems
-from serving.roots import repository, service
+from serving.http.openapi import LOCATION, answered
+from serving.http.problems import problems
+from serving.http.routes import ApiRoute
+from serving.roots import service
 from serving.roots.schemas import RootAdded, SignedEnvelope
-from serving.routes import ApiRoute
 
 __all__ = ["router"]
 
@@ -39,23 +39,15 @@ async def add_root(context: InContext, caller: Administrator, response: Response
     The first document is trusted as it is. Each further one must be signed by enough root keys of the newest one and
     by enough of its own.
     """
-    envelope = body.to_envelope()
-    signing_key_id = context.offers.signer.key_id
-
-    def store() -> tuple[RootRow, bool, int]:
-        with context.database.write() as session:
-            row, created = service.add(
-                session,
-                envelope,
-                registry=context.registry,
-                signing_key_id=signing_key_id,
-                now=context.clock(),
-                by=caller,
-            )
-            return row, created, repository.n_signed_rows(session)
-
-    row, created, n_signed_rows = await context.writes.run(store)
-    context.watch.announce(SIGNED_ROWS, serial=n_signed_rows)
+    row, created, n_signed_rows = await context.write(
+        service.add,
+        body.to_envelope(),
+        registry=context.registry,
+        signing_key_id=context.part(Offers).signer.key_id,
+        now=context.clock(),
+        by=caller,
+    )
+    context.part(ChannelWatch).announce(SIGNED_ROWS, serial=n_signed_rows)
     response.status_code = status.HTTP_201_CREATED if created else status.HTTP_200_OK
     response.headers["Location"] = f"roots/{row.version}"
     return RootAdded.of(row, created=created)
@@ -64,12 +56,7 @@ async def add_root(context: InContext, caller: Administrator, response: Response
 @router.get("", response_model=SignedEnvelope, dependencies=[needs("read")], responses=problems(404))
 async def newest_root(context: InContext) -> Response:
     """Return the newest root document, as it was uploaded."""
-
-    def read() -> RootRow:
-        with context.database.read() as session:
-            return service.newest(session)
-
-    row = await context.reads.run(read)
+    row = await context.read(service.newest)
     return Response(row.envelope, media_type="application/json", headers={"Cache-Control": "private, no-cache"})
 
 
@@ -79,10 +66,5 @@ async def get_root(
     version: Annotated[int, Path(ge=1, le=2**63 - 1, description="Version of the document.")],
 ) -> Response:
     """Return a version of the root document, as it was uploaded. It never changes."""
-
-    def read() -> RootRow:
-        with context.database.read() as session:
-            return service.of_version(session, version)
-
-    row = await context.reads.run(read)
+    row = await context.read(service.of_version, version)
     return Response(row.envelope, media_type="application/json", headers={"Cache-Control": _IMMUTABLE})

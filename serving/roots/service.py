@@ -62,8 +62,8 @@ def add(
     signing_key_id: str | None,
     now: datetime,
     by: Caller,
-) -> tuple[RootRow, bool]:
-    """Store the next root document. Return its row, and whether it is new.
+) -> tuple[RootRow, bool, int]:
+    """Store the next root document. Return its row, whether it is new, and `n_signed_rows`.
 
     Raises:
         SignatureInvalidError: the document is malformed or names another registry, or too few signatures hold.
@@ -76,7 +76,7 @@ def add(
         raise SignatureInvalidError(f"root: expected a document of this registry, {registry}, got {root.registry}")
     earlier = repository.of_version(session, root.version)
     if earlier is not None and _decoded(earlier).envelope.payload == envelope.payload:
-        return earlier, False
+        return earlier, False, repository.n_signed_rows(session)
     _require_next(trusted(session), root, envelope)
     if signing_key_id is not None and not _is_named(root, signing_key_id):
         raise SigningKeyNotNamedError(
@@ -86,7 +86,7 @@ def add(
     row = RootRow(version=root.version, envelope=json.dumps(envelope.to_json()), added_at=now)
     repository.insert(session, row)
     audit.record(session, by=by, action="add-root", target=f"root {root.version}", now=now)
-    return row, True
+    return row, True, repository.n_signed_rows(session)
 
 
 def require_named(root: Root, key_id: str) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from emulation.mahimahi.in_bpf import available_ccas
-from serving.demo_kernel import opened
+from serving.commands.demo_kernel import opened
 from tests.bpf.conftest import kernel_objects
 from tests.bpf.sole import mounted_host, no_emulation, sole_user
 from tests.emulation.mahimahi.test_in_bpf import has_receiver, state_of_the_machine, state_once_free
@@ -42,7 +42,7 @@ search: {kind: dds, intervals: 12, steps: 2}
 DEMO = """
 import sys
 from pathlib import Path
-from serving import demo, demo_kernel
+from serving.commands import demo, demo_kernel
 demo.STUDY = Path(sys.argv.pop(1))
 demo_kernel.FLOW_S = float(sys.argv.pop(1))
 demo_kernel.WAIT_S = 300

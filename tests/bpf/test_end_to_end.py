@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from kmod.bpf_host import BpfHost
 from kmod.ensemble import Deployment, table_text
 from tests.bpf.link import link
-from tests.prove.kill_agent import CCA, CHANNEL, Site, make_ensemble, site
-from tests.prove.kill_bpf import in_bpf, window_of
+from tests.prove.guarded import REGISTRY, Guarded, guarded
+from tests.prove.kill_bpf import in_bpf, make_ensemble, window_of
+from tests.prove.kill_service import CCA, CHANNEL, RealAgent
 
 FLOWS = 50
 EPOCH_MS = 2000
@@ -27,19 +29,19 @@ def flows_of(host: BpfHost) -> dict[str, Flow]:
     return {name: flow for name, flow in flows.items() if flow["state"] != "-"}
 
 
-def move(on: Site, number: int, *, urgent: bool) -> int:
+def move(service: Guarded, agent: RealAgent, number: int, *, urgent: bool) -> int:
     """Publish an ensemble, move the channel to it, and wait until the agent has put it in force.
 
     Returns the bandwidth window in all its rows, by which its flows are known.
     """
     ensemble = replace(make_ensemble(number), epoch_ms=EPOCH_MS)
-    on.client.publish(ensemble)
-    on.client.move(CCA, CHANNEL, digest=ensemble.digest, urgent=urgent)
-    serial = int(on.client.channel(CCA, CHANNEL)["serial"])
-    text = table_text(ensemble, Deployment("local", CHANNEL, serial, urgent=urgent))
+    with service.client() as client:
+        service.publish(client, ensemble)
+        serial = int(client.move(CCA, CHANNEL, digest=ensemble.digest, urgent=urgent)["serial"])
+    text = table_text(ensemble, Deployment(REGISTRY, CHANNEL, serial, urgent=urgent))
     end_s = time.monotonic() + LIMIT_S
-    while on.tree.read(CCA, "ensemble") != text:
-        assert time.monotonic() < end_s, (on.folder / "agent.log").read_text()
+    while agent.text_in_force() != text:
+        assert time.monotonic() < end_s, agent.log()
         time.sleep(0.05)
     return window_of(text)
 
@@ -74,13 +76,16 @@ def test_fifty_flows_take_what_the_registry_publishes_and_leave_nothing(
     host: BpfHost, program: Path, tmp_path: Path
 ) -> None:
     host.load(CCA)
-    with site(tmp_path, in_bpf(host, program, tmp_path / "bpffs" / "ccatune")) as on, on.running_agent():
-        move(on, 100, urgent=False)
+    with guarded(tmp_path) as service, ExitStack() as stack:
+        agent = RealAgent(service, "server", in_bpf(host, program, tmp_path / "bpffs" / "ccatune"))
+        agent.start()
+        stack.callback(agent.stop)
+        move(service, agent, 100, urgent=False)
         with link() as path, path.flows(CCA, seconds=None, count=FLOWS):
             wait_for_rows(host)
-            window_us = move(on, 101, urgent=False)
+            window_us = move(service, agent, 101, urgent=False)
             within_an_epoch = require_taken(host, window_us, by="epoch")
-            window_us = move(on, 102, urgent=True)
+            window_us = move(service, agent, 102, urgent=True)
             within_an_ack = require_taken(host, window_us, by="bytes_acked")
     assert min(within_an_epoch, within_an_ack) >= 0.9 * FLOWS
     end_s = time.monotonic() + 20

@@ -91,7 +91,7 @@ def test_a_second_load_is_refused_and_changes_nothing(host: BpfHost) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["load", "bbr"], "an algorithm among gr, roccet, rtcp_cubic, rtcp_bbr, rtcp_bbr3, cubic, vegas, got bbr"),
+        (["load", "bbr"], f"an algorithm among {', '.join(BPF_CCAS)}, got bbr"),
         (["read", "gr", "rows"], "expected a file among parameters, .*, got rows"),
         (["--pins", "pins", "load", "gr"], "--pins: expected an absolute folder"),
         (["write", "gr", "status"], "status is only read"),

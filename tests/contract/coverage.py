@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Branch coverage of kmod/core: its C unit tests and a short, repeatable fuzz run, counted by gcov.
+"""Branch coverage of kmod/core: its C unit tests, a short, repeatable fuzz run and recordings, counted by gcov.
 
 A branch is one outcome of a condition, as gcc sees it without optimisation; `a && b` has four. A branch of a
 header counts as taken when any of the programs took it.
@@ -12,11 +12,13 @@ import json
 import shutil
 import subprocess
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.contract.fuzzing import FLOW, FUZZ, TEXT
+from tests.contract.replaying import RECORDED
 from tests.contract.toolchain import CORE, COUNTED_C, HERE, ToolchainError, compile_program, run_program
 
 REQUIRED_PERCENT = 95.0
@@ -57,22 +59,25 @@ def measure(folder: Path) -> dict[str, HeaderCoverage]:
     Raises ToolchainError when a program fails: what a broken test covers says nothing.
     """
     for source in sorted((HERE / "core").glob("test_*.c")):
-        run_counted([source], folder=folder, name=source.stem)
+        run_counted([source], [()], folder=folder, name=source.stem)
     for target, runs in FUZZ_RUNS.items():
         sources = [FUZZ / "driver.c", *(FUZZ / source for source in target.sources)]
-        run_counted(sources, "--seed", "1", "--runs", str(runs), folder=folder, name=f"fuzz_{target.name}")
+        run_counted(sources, [("--seed", "1", "--runs", str(runs))], folder=folder, name=f"fuzz_{target.name}")
+    recorded = [(cca, "7", "3000", "recording") for cca in RECORDED]
+    run_counted([HERE / "replay" / "record.c"], recorded, folder=folder, name="record")
     headers = {header.name: HeaderCoverage() for header in sorted(CORE.glob("*.h"))}
     for counts in folder.glob("*.gcda"):
         add_counts(headers, read_gcov(counts))
     return headers
 
 
-def run_counted(sources: list[Path], *arguments: str, folder: Path, name: str) -> None:
-    """Compile a program for counting and run it to its end."""
+def run_counted(sources: list[Path], runs: Iterable[Iterable[str]], *, folder: Path, name: str) -> None:
+    """Compile a program for counting and run it to its end, with the arguments of each run."""
     program = compile_program(COUNTED_C, sources, folder=folder, name=name)
-    result = run_program(program, *arguments, folder=folder)
-    if result.returncode:
-        raise ToolchainError(f"{name}: expected it to pass, got status {result.returncode}:\n{result.stdout}")
+    for arguments in runs:
+        result = run_program(program, *arguments, folder=folder)
+        if result.returncode:
+            raise ToolchainError(f"{name}: expected it to pass, got status {result.returncode}:\n{result.stdout}")
 
 
 def read_gcov(counts: Path) -> dict[str, Any]:

@@ -45,11 +45,11 @@ TEXT = Target(
 )  # fmt: skip
 FLOW = Target(
     name="flow",
-    sources=("flow_target.c", "flow_mutator.c", "made_text.c"),
+    sources=("flow_target.c", "made_text.c"),
     largest_input_bytes=1024,
     must_reach=(
         "acks", "slow_starts_left", "drains", "holds", "timeouts", "undone", "silences", "looked_up", "raised",
-        "kept", "tables_taken", "rates_changed", "roccet_launches", "roccet_events", "roccet_rows",
+        "kept", "tables_taken", "recalled", "rates_changed", "roccet_launches", "roccet_events", "roccet_rows",
         "estimating", "cleared", "probing", "refilling", "lifted", "verifying",
     ),
 )  # fmt: skip

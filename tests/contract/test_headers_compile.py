@@ -7,13 +7,15 @@ large stacks). That it needs no library and no floating-point register is shown 
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-CORE = Path(__file__).resolve().parents[2] / "kmod" / "core"
+HERE = Path(__file__).resolve().parent
+CORE = HERE.parents[1] / "kmod" / "core"
 HEADERS = sorted(path.name for path in CORE.glob("*.h"))
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-I", str(CORE)]
 BPF = ["clang", "--target=bpf", "-O2", "-std=c11", "-ffreestanding", "-xc", *WARNINGS]
@@ -23,63 +25,19 @@ COMPILERS = {
     # The headers alone emit no code; for functions that nobody calls clang warns, unlike gcc.
     "clang --target=bpf": [*BPF, "-Wno-unused-function"],
 }
+# One algorithm with everything that a host calls of it: those of tests/contract/flow.h.
 ENTRY_POINTS = """
-#include "bbr1.h"
-#include "bbr3.h"
-#include "cubic.h"
-#include "gr_flow.h"
-#include "reno.h"
-#include "roccet_flow.h"
-#include "rtcp_ensemble.h"
-#include "vegas.h"
-void unit_init(struct gr_state *s, const struct gr_params *p, const struct cca_start *start, struct cca_decision *d)
-{ gr_init(s, p, start, d); }
-void unit_on_ack(struct gr_state *s, const struct gr_params *p, const struct cca_ack *ack, struct cca_decision *d)
-{ gr_on_ack(s, p, ack, d); }
-void unit_on_event(struct gr_state *s, const struct gr_params *p, const struct cca_event *ev, struct cca_decision *d)
-{ gr_on_event(s, p, ev, d); }
-void unit_flow(struct gr_flow *f, const struct gr_params *p, const struct ens_table *t, const struct cca_ack *ack,
-               struct cca_decision *d)
-{ gr_flow_on_ack(f, p, t, ack, d); }
-void unit_grow(struct reno_state *s, struct cca_window *w, u32 acked_pkts)
-{ reno_grow(s, w, acked_pkts); w->ssthresh_pkts = reno_ssthresh(s, w); w->cwnd_pkts = reno_undo(s, w); }
-void unit_cubic(struct cubic_state *s, const struct cubic_params *p, const struct cca_ack *ack, struct cca_window *w)
-{ cubic_on_ack(s, p, ack, w); cubic_grow(s, p, w, ack->acked_pkts); w->ssthresh_pkts = cubic_ssthresh(s, p, w);
-  w->cwnd_pkts = cubic_undo(s, w); }
-void unit_vegas(struct vegas_state *s, const struct vegas_params *p, const struct cca_ack *ack, struct cca_window *w)
-{ vegas_on_ack(s, ack); vegas_grow(s, p, w, ack->acked_pkts); w->ssthresh_pkts = vegas_ssthresh(s, w);
-  w->cwnd_pkts = vegas_undo(s, w); }
-void unit_roccet(struct roccet_state *s, const struct roccet_params *p, const struct cca_ack *ack,
-                 struct cca_window *w)
-{ roccet_on_ack(s, p, ack, w); roccet_grow(s, p, w, ack->acked_pkts); w->ssthresh_pkts = roccet_ssthresh(s, p, w);
-  w->cwnd_pkts = roccet_undo(s, w); }
-void unit_roccet_event(struct roccet_state *s, const struct cca_event *ev)
-{ roccet_on_event(s, ev); }
-void unit_roccet_flow(struct roccet_flow *f, const struct roccet_params *p, const struct ens_table *t,
-                      const struct cca_ack *ack, struct cca_window *w)
-{ roccet_flow_on_ack(f, p, t, ack, w); }
-void unit_bbr1(struct bbr1_state *s, const struct bbr1_params *p, const struct cca_ack *ack, struct cca_decision *d)
-{ bbr1_on_ack(s, p, ack, d); }
-void unit_bbr1_event(struct bbr1_state *s, const struct bbr1_params *p, const struct cca_event *ev,
-                     struct cca_decision *d)
-{ bbr1_on_event(s, p, ev, d); }
-void unit_bbr3(struct bbr3_state *s, const struct bbr3_params *p, const struct cca_ack *ack, struct cca_decision *d)
-{ bbr3_on_ack(s, p, ack, d); }
-void unit_bbr3_loss(struct bbr3_state *s, const struct bbr3_params *p, const struct cca_loss *loss)
-{ bbr3_on_loss(s, p, loss); }
-void unit_rtcp_cubic(struct rtcp_cubic_state *s, const struct rtcp_cubic_params *p, struct rtcp_client *c,
-                     const struct cca_ack *ack, struct cca_window *w)
-{ rtcp_cubic_on_ack(s, p, c, ack, w); rtcp_cubic_grow(s, p, c, w, ack->acked_pkts); }
-void unit_rtcp_bbr1(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_params *p, struct rtcp_client *c,
-                    const struct cca_ack *ack, struct cca_decision *d)
-{ rtcp_bbr1_on_ack(s, p, c, ack, d); }
-void unit_rtcp_event(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_params *p, struct rtcp_client *c,
-                     const struct cca_event *ev, struct cca_decision *d)
-{ rtcp_bbr1_on_event(s, p, c, ev, d); }
-struct unit_host { struct rtcp_cubic_flow *f; const struct rtcp_params *p; const struct ens_table *t; };
-void unit_rtcp_flow(const struct unit_host *h, struct rtcp_client *c, const struct cca_ack *ack, struct cca_window *w)
-{ rtcp_cubic_flow_on_ack(h->f, c, h->p, h->t, ack, w); }
+#include "flow.h"
+void unit_init(struct flow *f, const struct cca_start *start, u32 hash) { flow_init(f, start, 1, hash); }
+void unit_on_ack(struct flow *f, const struct cca_ack *ack) { flow_on_ack(f, ack); }
+void unit_grow(struct flow *f, u32 acked_pkts) { flow_grow(f, acked_pkts); }
+u32 unit_ssthresh(struct flow *f) { return flow_ssthresh(f); }
+u32 unit_undo(struct flow *f) { return flow_undo(f); }
+void unit_on_event(struct flow *f, const struct cca_event *ev) { flow_on_event(f, ev); }
+void unit_on_loss(struct flow *f, const struct cca_loss *loss) { flow_on_loss(f, loss); }
+void unit_recall(struct flow *f, u64 now_us) { flow_recall(f, now_us); }
 """
+ALGORITHMS = re.findall(r"^CCA_ALGORITHM\((\w+),", (CORE / "params.def").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def compile_text(command: list[str], text: str, *, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -122,10 +80,12 @@ def test_a_warning_in_a_header_is_an_error(compiler: str, tmp_path: Path) -> Non
     assert "sign-compare" in result.stderr
 
 
-def test_algorithms_become_bpf_code(tmp_path: Path) -> None:
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_an_algorithm_becomes_bpf_code(algorithm: str, tmp_path: Path) -> None:
     # A BPF function takes five arguments and returns a word, so everything below the entry points is inlined.
     inlined = "-DCCA_FN=static inline __attribute__((always_inline, unused))"
-    result = compile_text([*BPF, inlined], ENTRY_POINTS, folder=tmp_path)
+    command = [*BPF, inlined, f"-DONLY_ID=CCA_ID_{algorithm}", "-Wno-unused-function", "-I", str(HERE)]
+    result = compile_text(command, ENTRY_POINTS, folder=tmp_path)
     assert result.returncode == 0, result.stderr
     assert undefined_symbols(tmp_path / "unit.o") == []
 

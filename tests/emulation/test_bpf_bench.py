@@ -8,7 +8,7 @@ import json
 import pytest
 
 import ccatune
-from emulation import bpf_bench
+from emulation.cli import bpf_bench
 from emulation.mahimahi.in_bpf import available_ccas
 from kmod import bpf_host
 from kmod.abi import ALGORITHMS

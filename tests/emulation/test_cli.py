@@ -13,12 +13,10 @@ from unittest.mock import Mock
 import pytest
 
 import ccatune
-from emulation.cli import bench as bench_command
-from emulation.cli import simulate as simulate_command
-from emulation.files import load_scenario
-from emulation.qos import QoS
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
-from emulation.simulator import simulate
+from emulation.run.qos import QoS
+from emulation.run.simulator import simulate
+from emulation.scenario.files import load_scenario
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from kmod.ensemble import Axis, DelayClass, Ensemble
 
 Capture = pytest.CaptureFixture[str]
@@ -51,11 +49,6 @@ def test_help_has_an_example(capsys: Capture, command: str) -> None:
     out = capsys.readouterr().out
     assert "Example" in out
     assert f"  ccatune {command} " in out or f"  ccatune {command}\n" in out
-
-
-def test_commands_are_those_of_the_table() -> None:
-    assert ccatune.load("simulate", ccatune.COMMANDS["simulate"]) is simulate_command
-    assert ccatune.load("bench", ccatune.COMMANDS["bench"]) is bench_command
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kmod import abi
 from kmod.abi import ALGORITHMS, parse_params
 from kmod.errors import AbiError, CcatuneError
 
@@ -44,18 +47,30 @@ def test_an_unknown_parameter_is_refused_with_those_that_there_are() -> None:
         ALGORITHMS["reno"].param("beta")
 
 
+def test_every_algorithm_has_a_number_of_its_own() -> None:
+    text = (Path(abi.__file__).parent / "core" / "params.def").read_text(encoding="utf-8")
+    numbers = dict(re.findall(r"^#define CCA_ID_(\w+) (\d+)$", text, re.MULTILINE))
+    assert list(numbers) == list(ALGORITHMS)
+    assert len(set(numbers.values())) == len(numbers)
+
+
+def test_sockets_choose_the_names_that_the_kernel_has_free() -> None:
+    names = {name: algorithm.kernel_name for name, algorithm in ALGORITHMS.items() if algorithm.host != "simulator"}
+    assert (names["gr"], names["cubic"], names["vegas"]) == ("gr", "ccatune_cubic", "ccatune_vegas")
+
+
 def test_algorithms_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         ALGORITHMS["gr"] = ALGORITHMS["reno"]  # type: ignore[index]
 
 
-HEAD = 'CCA_ALGORITHM(one, WINDOW, "first")\n'
+HEAD = 'CCA_ALGORITHM(one, WINDOW, BPF, "first")\n'
 
 
 def test_entries_are_read_in_their_order() -> None:
     text = HEAD + 'CCA_AXIS(one, speed, "of it")\nCCA_PARAM(one, b, us, 0, 1, 2, TUNED, "b, (c)")\n'
     one = parse_params(text + '#define CCA_X\n CCA_PARAM(\nCCA_PARAM(one, a, ms, 5, 5, 5, FIXED, "a")\n')["one"]
-    assert (one.name, one.mode, one.meaning) == ("one", "window", "first")
+    assert (one.name, one.mode, one.host, one.meaning) == ("one", "window", "bpf", "first")
     assert [(p.name, p.minimum, p.default, p.maximum, p.tuned) for p in one.params] == [
         ("b", 0, 1, 2, True),
         ("a", 5, 5, 5, False),
@@ -69,7 +84,8 @@ def test_entries_are_read_in_their_order() -> None:
     [
         "CCA_PARAM(one, a, us, 1,",
         'CCA_OTHER(one, a, "x")',
-        'CCA_ALGORITHM(two, "x")',
+        'CCA_ALGORITHM(two, CONTROL, "x")',
+        'CCA_ALGORITHM(two, CONTROL, KERNEL, "x")',
         'CCA_PARAM(nobody, a, us, 0, 1, 2, TUNED, "x")',
         'CCA_AXIS(nobody, a, "x")',
         'CCA_PARAM(one, a, us, 0, 1, TUNED, "x")',

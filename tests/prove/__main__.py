@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Runs the campaigns that are too long for `make test`: `make prove`, or `make prove ARGS="fuzz"`.
+"""Runs the tests that are too long for `make test`: `make prove`, or `make prove ARGS="fuzz vm"`.
 
-The campaigns stand in campaigns.yaml. One that has passed is not run again until its command, or a file that
-it depends on, has changed; so an interrupted `make prove` goes on where it stopped. One that takes hours has parts,
-each of which passes, is kept, and may be run, by itself: `make prove ARGS=vm.test_long`. Results and whole outputs
-stand in build/prove.
+They stand in campaigns.yaml. A campaign that has passed is not run again until its command, or the bytes of a file that
+it depends on, have changed. An interrupted `make prove` therefore continues where it stopped. A campaign may have a
+name in two parts: `vm` means all whose names begin with `vm.`. Results and whole outputs are in build/prove.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shlex
 import subprocess
 import sys
 import time
@@ -28,25 +26,17 @@ CAMPAIGNS = Path(__file__).with_name("campaigns.yaml")
 RESULTS = REPOSITORY / "build" / "prove"
 
 
-class Part(BaseModel):
-    """A part of a campaign that is run, and kept, by itself."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    claim: str = Field(description="What a pass of it shows.")
-    depends: tuple[str, ...] = Field((), description="Globs of what it rests on beside the campaign's and its file.")
-
-
 class Campaign(BaseModel):
-    """One long test. Its command exits 0 when the claim holds, and its last line says what was found."""
+    """A long test. Its command exits 0 when the claim holds, and its last line says what was found."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     claim: str = Field(description="What a pass shows.")
     command: tuple[str, ...] = Field(min_length=1, description="Arguments; python is the environment's own.")
-    parts: dict[str, Part] = Field({}, description="By the last words of the command, of which the first is a file.")
-    environment: dict[str, str] = Field(default={}, description="Added to the environment of the command.")
-    depends: tuple[str, ...] = Field(min_length=1, description="Globs from the root of what the result rests on.")
+    arguments: tuple[str, ...] = Field((), description="Further arguments.")
+    environment: dict[str, str] = Field({}, description="Added to the environment of the command.")
+    depends: tuple[str, ...] = Field(min_length=1, description="Globs from the root of what the result depends on.")
+    also: tuple[str, ...] = Field((), description="Further such globs.")
 
 
 class Result(BaseModel):
@@ -61,24 +51,23 @@ class Result(BaseModel):
 
 
 def load_campaigns(path: Path) -> dict[str, Campaign]:
-    """Read the campaigns by name; pydantic's error names what is wrong."""
+    """Read the campaigns by name; pydantic's error names what is wrong. A name that begins with a dot is a template."""
     raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return {name: Campaign.model_validate(row) for name, row in raw.items()}
+    return {name: Campaign.model_validate(row) for name, row in raw.items() if not name.startswith(".")}
 
 
 def digest_of(campaign: Campaign, *, root: Path) -> str:
-    """Digest of everything that a campaign's result rests on.
+    """Digest of everything that a campaign's result depends on.
 
     Raises click.ClickException for a glob that matches no file, which would hide changes for ever.
     """
     total = hashlib.sha256(campaign.model_dump_json(exclude={"claim"}).encode())
-    for pattern in campaign.depends:
+    for pattern in (*campaign.depends, *campaign.also):
         files = sorted(path for path in root.glob(pattern) if path.is_file() and "__pycache__" not in path.parts)
         if not files:
             raise click.ClickException(f"{pattern}: expected files that a campaign depends on, found none")
         for path in files:
-            total.update(str(path.relative_to(root)).encode() + b"\0")
-            total.update(hashlib.sha256(path.read_bytes()).digest())
+            total.update(str(path.relative_to(root)).encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()
 
 
@@ -91,55 +80,26 @@ def passed_before(name: str, *, digest: str, results: Path) -> Result | None:
     return result if result.passed and result.digest == digest else None
 
 
-def parts_of(name: str, campaign: Campaign) -> dict[str, Campaign]:
-    """The campaign by its name, or each of its parts by `name.part`, with the part's options if it has some."""
-    if not campaign.parts:
-        return {name: campaign}
-    found = {}
-    for words, part in campaign.parts.items():
-        file, *options = shlex.split(words)
-        chosen = "".join(f"-{word}" for option in options for word in option.split() if not word.startswith("-"))
-        found[f"{name}.{Path(file).stem}{chosen}"] = campaign.model_copy(update={
-            "claim": part.claim, "command": (*campaign.command, file, *options),
-            "depends": (*campaign.depends, *part.depends, file), "parts": {},
-        })  # fmt: skip
-    return found
-
-
-def chosen_of(names: Sequence[str], campaigns: Mapping[str, Campaign]) -> dict[str, dict[str, Campaign]]:
-    """What to run, by label, for each name of a campaign or of a part; without names, for each campaign.
+def chosen_of(names: Sequence[str], campaigns: Mapping[str, Campaign]) -> dict[str, Campaign]:
+    """The campaigns of these names, or with the first part of their name; all without names.
 
     Raises click.UsageError for a name that is neither.
     """
-    wholes = {name: parts_of(name, campaign) for name, campaign in campaigns.items()}
-    parts = {label: {label: part} for whole in wholes.values() for label, part in whole.items()}
-    known = wholes | {label: part for label, part in parts.items() if label not in wholes}
-    unknown = sorted(set(names) - set(known))
-    if unknown:
-        raise click.UsageError(f"expected some of {', '.join(known)}, got {', '.join(unknown)}")
-    return {name: known[name] for name in names or wholes}
-
-
-def whole_of(parts: Mapping[str, Result | None]) -> Result | None:
-    """Of parts one result, which passed where all did; None where one did not run and none failed."""
-    ran = [result for result in parts.values() if result]
-    if len(parts) == 1:
-        return ran[0] if ran else None
-    if len(ran) < len(parts) and all(result.passed for result in ran):
-        return None
-    return Result(
-        digest=hashlib.sha256("".join(result.digest for result in ran).encode()).hexdigest(),
-        passed=all(result.passed for result in ran),
-        duration_s=round(sum(result.duration_s for result in ran), 1),
-        last_line="; ".join(f"{name}: {result.last_line.strip('= ')}" for name, result in parts.items() if result),
-    )
+    heads = {name.partition(".")[0] for name in campaigns}
+    if unknown := sorted(set(names) - heads - set(campaigns)):
+        raise click.UsageError(f"expected some of {', '.join(campaigns)}, got {', '.join(unknown)}")
+    return {
+        name: campaign
+        for name, campaign in campaigns.items()
+        if not names or name in names or name.partition(".")[0] in names
+    }
 
 
 def run_campaign(name: str, campaign: Campaign, *, digest: str, root: Path, results: Path) -> Result:
     """Run a campaign in `root`, its output into a log in `results`, and record how it ended."""
     results.mkdir(parents=True, exist_ok=True)
     log = results / f"{name}.log"
-    arguments = [sys.executable if word == "python" else word for word in campaign.command]
+    arguments = [sys.executable if word == "python" else word for word in (*campaign.command, *campaign.arguments)]
     start_s = time.monotonic()
     with log.open("wb") as output:
         status = subprocess.call(
@@ -167,28 +127,20 @@ def run_campaign(name: str, campaign: Campaign, *, digest: str, root: Path, resu
 @click.option("--list", "list_only", is_flag=True, help="Show the campaigns and whether each has passed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def prove(*, names: tuple[str, ...], again: bool, list_only: bool, as_json: bool) -> None:
-    """Run the campaigns, or parts of one, NAMES (all campaigns by default). Example: make prove ARGS="--list"."""
-    campaigns = load_campaigns(CAMPAIGNS)
+    """Run the campaigns NAMES (all by default). Example: make prove ARGS="--list"."""
     found: dict[str, Result | None] = {}
-    for name, chosen in chosen_of(names, campaigns).items():
-        parts: dict[str, Result | None] = {}
-        before = 0
-        for label, part in chosen.items():
-            digest = digest_of(part, root=REPOSITORY)
-            parts[label] = None if again else passed_before(label, digest=digest, results=RESULTS)
-            before += parts[label] is not None
-            if parts[label] is None and not list_only:
-                log = (RESULTS / f"{label}.log").relative_to(REPOSITORY)
-                click.echo(f"{label}: {part.claim} ... (output: {log})", err=True)
-                parts[label] = run_campaign(label, part, digest=digest, root=REPOSITORY, results=RESULTS)
-        result = found[name] = whole_of(parts)
-        seen = " (passed before on these files)" if before == len(parts) else f" ({before} before)" if before else ""
+    for name, campaign in chosen_of(names, load_campaigns(CAMPAIGNS)).items():
+        digest = digest_of(campaign, root=REPOSITORY)
+        result = None if again else passed_before(name, digest=digest, results=RESULTS)
+        seen = " (before, on these files)" if result else ""
+        if result is None and not list_only:
+            log = (RESULTS / f"{name}.log").relative_to(REPOSITORY)
+            click.echo(f"{name}: {campaign.claim} ... (output: {log})", err=True)
+            result = run_campaign(name, campaign, digest=digest, root=REPOSITORY, results=RESULTS)
+        found[name] = result
         word = "not run" if result is None else "passed" if result.passed else "FAILED"
-        claim = (campaigns.get(name) or chosen[name]).claim
         if not as_json:
-            click.echo(f"{name}: {word}{seen}: {claim if result is None else result.last_line}")
-            for label, part in chosen.items() if list_only and len(chosen) > 1 else ():
-                click.echo(f"  {label}: {'passed' if parts[label] else 'not run'}: {part.claim}")
+            click.echo(f"{name}: {word}{seen}: {campaign.claim if result is None else result.last_line}")
     if as_json:
         click.echo(json.dumps({name: result and result.model_dump() for name, result in found.items()}))
     if not list_only:

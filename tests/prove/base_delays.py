@@ -30,11 +30,11 @@ import click
 import numpy as np
 
 from emulation import BaseDelay, DelayStep, FlowSpec, LinkSpec, QoS, Scenario, simulate
-from emulation.fidelity.machine import Watch
-from emulation.fidelity.path import path_of_mahimahi
-from emulation.files import load_scenario
+from emulation.mahimahi.machine import Watch
+from emulation.mahimahi.path import path_of_mahimahi
+from emulation.mahimahi.processors import kept_awake
 from emulation.mahimahi.runner import emulate
-from emulation.processors import kept_awake
+from emulation.scenario.files import load_scenario
 from emulation.traces import Trace, read_recordings
 
 ROOT = Path(__file__).resolve().parents[2]

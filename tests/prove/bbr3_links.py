@@ -31,14 +31,14 @@ import click
 import numpy as np
 
 from emulation import FlowSpec, LinkSpec, Scenario, simulate
-from emulation.fidelity.path import path_of_mahimahi
+from emulation.mahimahi.logs import log_path, read_log
+from emulation.mahimahi.path import path_of_mahimahi
 from emulation.pantheon.data_folder import begin
 from emulation.pantheon.links import EmulatorFile, Side, TestLink, link_of_file
-from emulation.pantheon.logs import log_path, read_log
+from emulation.pantheon.run_command import Test, run_tests
 from emulation.pantheon.runner import TestSettings
 from emulation.pantheon.schemes import read_schemes
 from emulation.pantheon.statistics import run_statistics
-from emulation.pantheon.test_command import Test, run_tests
 from emulation.traces import Trace
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -33,8 +33,7 @@ from typing import Any
 import click
 import httpx
 
-from tests.prove.guarded import Guarded, guarded
-from tests.prove.kill_api import make_ensemble
+from tests.prove.guarded import Guarded, guarded, make_ensemble
 from tests.serving.postgresql import PostgreSql, postgresql_binaries
 
 SEED = 20260301

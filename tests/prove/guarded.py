@@ -10,12 +10,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kmod.ensemble import Ensemble
+from kmod.ensemble import Axis, DelayClass, Ensemble
 from serving.client import RegistryClient
 from serving.signatures import EnsembleStatement, Envelope, PrivateKey, Role, Root, sign_ensemble
 from serving.signatures.root import ROOT_TYPE
@@ -24,6 +24,21 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 REGISTRY = "lab"
 START_S = 60.0
 YEAR_S = 365 * 86_400
+
+
+def make_ensemble(number: int) -> Ensemble:
+    """An ensemble of its own for each number."""
+    return Ensemble(
+        cca="gr",
+        epoch_ms=30_000,
+        estimate_ms=250,
+        epsilon_pct=25,
+        classes=(DelayClass(95, 100_000),),
+        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 40),),
+        columns=("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us"),
+        rows=tuple((60_000, 3_000, 12_000 + level) for level in range(40)),
+        provenance={"number": number},
+    )
 
 
 def free_port() -> int:
@@ -48,6 +63,8 @@ class Guarded:
 
     def __post_init__(self) -> None:
         self.database = self.database or f"sqlite:///{self.folder}/registry.db"
+        self._ready = self.folder / "ready"
+        self.registry_key.save(self.folder / "registry.pem")
 
     @property
     def url(self) -> str:
@@ -65,14 +82,13 @@ class Guarded:
         return self.folder / "root.json"
 
     def set_up(self) -> None:
-        """Make the first token, the keys' files and the root document, start, and upload the document."""
+        """Make the first token and the root document, start, and upload the document."""
         token_file = self.folder / "admin.token"
         subprocess.run(
             [*self._command(), "--init", "--token-file", str(token_file), "--registry-name", REGISTRY],
             check=True, cwd=REPOSITORY, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         self.token = token_file.read_text(encoding="ascii").strip()
-        self.registry_key.save(self.folder / "registry.pem")
         root = self.signed_root()
         self.root_file.write_text(json.dumps(root.to_json()), encoding="ascii")
         self.start()
@@ -95,18 +111,22 @@ class Guarded:
         """The publisher's signature of an ensemble."""
         return sign_ensemble(EnsembleStatement(ensemble.cca, ensemble.digest), [self.publisher])
 
-    def start(self) -> None:
-        """Start the process, and wait until it answers. Raises RuntimeError where it ends instead."""
-        ready = self.folder / "ready"
-        ready.unlink(missing_ok=True)
+    def launch(self) -> None:
+        """Start the process, without waiting for it."""
+        self._ready.unlink(missing_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*self._command(), "--port", str(self.port), "--ready-file", str(ready),
+                [*self._command(), "--port", str(self.port), "--ready-file", str(self._ready),
                  "--signing-key-file", str(self.folder / "registry.pem")],
                 stdout=subprocess.DEVNULL, stderr=log, cwd=REPOSITORY,
             )  # fmt: skip
+
+    def start(self) -> None:
+        """Start the process, and wait until it answers. Raises RuntimeError where it ends instead."""
+        self.launch()
+        assert self.process is not None
         deadline_s = time.monotonic() + START_S
-        while not ready.exists():
+        while not self._ready.exists():
             if self.process.poll() is not None or time.monotonic() > deadline_s:
                 raise RuntimeError(f"the registry did not start: {self.log.read_text(encoding='utf-8')[-2000:]}")
             time.sleep(0.01)
@@ -133,10 +153,13 @@ class Guarded:
 
 
 @contextlib.contextmanager
-def guarded(folder: Path, *, database: str = "") -> Iterator[Guarded]:
-    """Run such a registry while the block runs."""
+def guarded(
+    folder: Path, *, database: str = "", before: Callable[[Guarded], None] = lambda _: None
+) -> Iterator[Guarded]:
+    """Run such a registry while the block runs. before: is called while there is no database yet."""
     registry = Guarded(folder, database)
     try:
+        before(registry)
         registry.set_up()
         yield registry
     finally:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Kills the agent, and `ccatune-bpf write` and `load`, with SIGKILL at random moments, on this machine's kernel.
 
-    agents   as tests/prove/kill_agent.py does, with GR in BPF instead of the stand-in
+    agents   as tests/prove/kill_service.py does, with GR in BPF instead of the stand-in
     writes   one table after the other, while flows of GR run; each kill at a random moment of a write
     loads    each kill at a random moment of a load: of GR that is not loaded, or of GR that is in use
 
@@ -30,20 +30,40 @@ import click
 
 from emulation.mahimahi.in_bpf import available_ccas
 from kmod.bpf_host import BpfHost
-from kmod.ensemble import Deployment, table_text
-from serving.agent.tree import BpfTree
+from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from serving.agent.kernel import BpfTree
 from tests.bpf.conftest import kernel_objects
 from tests.bpf.link import link
 from tests.bpf.sole import built_program, sole_host
-from tests.prove.kill_agent import CCA, CHANNEL, Server, ShortfallError, kill_agents, make_ensemble
+from tests.prove.kill_service import CCA, CHANNEL, Kernel, campaign
 
 FLOWS = 50
+LEVELS = 40
 URGENT_EVERY = 2
 # A write changes the pins within some 2 ms; every other kill is aimed there.
 LONGEST_CHANGE_S = 0.003
 # Pins of which each table has its own, and how many there may be.
 PINS_OF_TABLES = {"config": 1, "sums": 2, "delays": 2}
 FREE_S = 30.0
+
+
+class ShortfallError(Exception):
+    """What should always hold did not."""
+
+
+def make_ensemble(number: int) -> Ensemble:
+    """An ensemble of the size of a real one. Its rows tell its number by the bandwidth window."""
+    return Ensemble(
+        cca=CCA,
+        epoch_ms=30_000,
+        estimate_ms=250,
+        epsilon_pct=25,
+        classes=tuple(DelayClass(95, delay_us) for delay_us in (50_000, 100_000, 200_000)),
+        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, LEVELS),),
+        columns=("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us"),
+        rows=tuple((20_000 + number, 3000, 12_000 + row) for row in range(LEVELS * 3)),
+        provenance={"number": number},
+    )
 
 
 @dataclass
@@ -214,7 +234,7 @@ def kill_loads(on: Site, *, count: int) -> None:
         on.tally.loads_done += done
         on.tally.loads_cut += not done and (on.pins / CCA).is_dir()
         if number % 3 == 1:
-            take_back(on)
+            undo_recovery(on)
         if number % 3 == 1 or not done:
             on.host.load(CCA)
         on.write(on.next_table())
@@ -231,7 +251,7 @@ def kill_load_of_loaded(on: Site, *, longest_s: float) -> None:
     on.write(on.next_table())
 
 
-def take_back(on: Site) -> None:
+def undo_recovery(on: Site) -> None:
     """Unload after a killed load, which may have loaded nothing yet."""
     if (on.pins / CCA).is_dir():
         on.host.unload(CCA)
@@ -239,8 +259,8 @@ def take_back(on: Site) -> None:
         raise ShortfallError("expected nothing left of a killed load after unload")
 
 
-def in_bpf(host: BpfHost, program: Path, pins: Path) -> Server:
-    """A server with GR in BPF. A reboot loads it anew."""
+def in_bpf(host: BpfHost, program: Path, pins: Path) -> Kernel:
+    """GR in BPF. A reboot loads it anew."""
 
     def reboot() -> None:
         host.unload(CCA)
@@ -251,7 +271,7 @@ def in_bpf(host: BpfHost, program: Path, pins: Path) -> Server:
         while any(words.startswith(str(program)) for words in commands()):
             time.sleep(0.01)
 
-    return Server(
+    return Kernel(
         tree=BpfTree(lambda: host),
         options=["--via", "bpf"],
         environment={"CCATUNE_BPF": str(program), "CCATUNE_BPF_PINS": str(pins)},
@@ -272,7 +292,9 @@ def commands() -> Iterator[str]:
 def kill_all(on: Site, *, agents: int, writes: int, loads: int, flows: int, seed: int) -> None:
     """Run the campaign. Raises ShortfallError."""
     on.host.load(CCA)
-    kill_agents(on.folder, in_bpf(on.host, on.program, on.pins), count=agents, seed=seed)
+    found = campaign(kills=agents, seed=seed, kernel=in_bpf(on.host, on.program, on.pins))
+    if found.failures:
+        raise ShortfallError("; ".join(found.failures))
     on.tally.agents = agents
     on.require_few_pins()
     on.host.unload(CCA)

@@ -49,7 +49,7 @@ import click
 import uvloop
 
 from serving.client import RegistryClient
-from tests.prove.kill_api import REPOSITORY, make_ensemble
+from tests.prove.guarded import REPOSITORY, make_ensemble
 from tests.prove.load_agents import CHANNEL, Agent, Client, Counts, Place
 from tests.serving.postgresql import PostgreSql, postgresql_binaries
 

@@ -3,7 +3,6 @@
 # In a new Debian root: installs the packages in FOLDER, uses them, and removes them. Usage: packages_in_root.sh FOLDER
 set -eu
 folder=$1
-modules='ccatune tcp_gr tcp_ccatune_reno tcp_roccet tcp_rtcp tcp_rtcp_cubic tcp_rtcp_bbr tcp_rtcp_bbr3'
 
 fail() {
 	echo "packages: expected $*" >&2
@@ -21,6 +20,7 @@ ccatune-bpf --version
 test -e /lib/systemd/system/ccatune-agent.service || fail 'the unit of the agent'
 test -e /lib/systemd/system/ccatune-agent.service.d/bpf.conf || fail 'the rights of the unit for ccatune-bpf'
 dkms status
+modules="ccatune tcp_rtcp $(sed -n 's/^CCA_ALGORITHM(\([a-z0-9_]*\), [A-Z]*, MODULE,.*/tcp_\1/p' /usr/src/ccatune-*/core/params.def | tr '\n' ' ')"
 for kernel in $kernels; do
 	for module in $modules; do
 		ls "/lib/modules/$kernel/updates/dkms/$module".ko* >/dev/null || fail "the module $module for $kernel"

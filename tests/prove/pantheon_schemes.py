@@ -20,11 +20,11 @@ from typing import Any
 
 import click
 
+from emulation.mahimahi.processors import kept_awake
 from emulation.mahimahi.runner import emulate
 from emulation.pantheon.analysis import analyse
 from emulation.pantheon.schemes import SchemeError, read_schemes
-from emulation.processors import kept_awake
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 EMULATOR = ROOT / "configs" / "emulators" / "constant-20mbps.yaml"
@@ -89,8 +89,9 @@ def _medians(folder: Path) -> dict[str, tuple[float, float]]:
     }
 
 
+@click.command()
 def main() -> None:
-    """Exit with 0 where everything holds."""
+    """Build and run the schemes, and exit 0 where everything holds."""
     with tempfile.TemporaryDirectory(prefix="ccatune-pantheon-") as name:
         failed = schemes_that_fail(Path(name) / "schemes")
         medians = _medians(Path(name) / "cubic")

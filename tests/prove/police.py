@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files behind a police action of a real kernel, beside the simulator: how much less R-TCP's modules resend.
+"""Files behind a police action of a real kernel, beside the simulator: how much less R-TCP's modules retransmit.
 
     python -m tests.prove.police [--only op1-4mb] [--json] [--work build/police]
 
@@ -24,18 +24,16 @@ import statistics
 import sys
 import threading
 from dataclasses import dataclass
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
 import click
 
 from emulation import Jitter, Policer, Scenario, Shaper, simulate_many
-from emulation.fidelity import Case, Plan, cases_of, load_plan
-from emulation.fidelity._threads import side_by_side
-from emulation.fidelity.judge import Middle, Reduction
-from emulation.fidelity.pieces import Pieces
 from emulation.vm import FULL_LINE, LINES, GuestError, build_modules, run_in_guest
-from emulation.vm.runner import KERNEL_NAMES
+from experiments.fidelity.judge import Middle, Reduction
+from experiments.fidelity.plan import Case, Pieces, Plan, cases_of, load_plan
 from tests.vm import boot
 
 PLAN = boot.REPOSITORY / "configs" / "fidelity-rtcp.yaml"
@@ -88,7 +86,7 @@ def run_of(case: Case) -> dict[str, Any]:
     assert isinstance(policer, Policer)
     return {
         "case": case.key,
-        "kernel_cca": KERNEL_NAMES[case.cca],
+        "kernel_cca": case.cca,
         "rate_mbps": link.rate_mbps,
         "rtt_ms": link.rtt_ms,
         "buffer_pkts": link.buffer_pkts,
@@ -164,8 +162,9 @@ def on_kernel(line: str, cases: list[Case], *, runs: int, work: Path) -> list[di
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()
     try:
-        most = len(os.sched_getaffinity(0))
-        return list(side_by_side(lambda folder: booted(line, asked, folder=folder), folders, most=most))
+        # Its threads are daemons, so that Ctrl-C ends the program, and thereby the guests.
+        with ThreadPool(len(os.sched_getaffinity(0))) as pool:
+            return list(pool.imap_unordered(lambda folder: booted(line, asked, folder=folder), folders))
     finally:
         over.set()
         teller.join()
@@ -261,7 +260,7 @@ def main(*, patterns: tuple[str, ...], line: str, runs: int | None, work: Path, 
     """Compare, and exit 0 where each reduction agrees. Example: python -m tests.prove.police --only op1-4mb"""
     plan = load_plan(PLAN)
     # None of its links is a piece of a recording.
-    cases = cases_of(plan, source=PLAN, pieces=Pieces(None, folder=PLAN.parent), patterns=patterns)
+    cases = cases_of(plan, source=PLAN, pieces=Pieces(None), patterns=patterns)
     if not cases:
         raise click.UsageError(f"--only: expected scenarios or cases of {PLAN.name}, got {', '.join(patterns)}")
     keys = {case.key for case in cases}
@@ -276,7 +275,7 @@ def main(*, patterns: tuple[str, ...], line: str, runs: int | None, work: Path, 
     holds = all(each.agrees for each in found) and not strange
     if as_json:
         files = {key: dataclasses.asdict(side) for key, side in sides.items()}
-        agree = {f"{each.name}/{each.cca}": each.agrees for each in found}
+        agree = {f"{each.scenario}/{each.cca}": each.agrees for each in found}
         click.echo(json.dumps({"kernel": line, "files": files, "reduction_agrees": agree, "another_limiter": strange}))
     else:
         print_report(sides, found, strange)
@@ -290,13 +289,13 @@ def main(*, patterns: tuple[str, ...], line: str, runs: int | None, work: Path, 
 
 def print_report(sides: dict[str, Sides], found: list[Reduction], strange: list[str]) -> None:
     """Tables for people."""
-    click.echo(f"{'resent, %':<22} {'kernel':<22} simulator")
+    click.echo(f"{'retransmitted, %':<22} {'kernel':<22} simulator")
     for key, side in sides.items():
         click.echo(f"{key:<22} {percent(resent(side.kernel)):<22} {percent(resent(side.simulator))}")
     click.echo(f"\n{'less than its base, %':<22} {'kernel':<22} simulator")
     for each in found:
         told = f"{percent(each.real):<22} {percent(each.simulated):<22} {'agrees' if each.agrees else 'differs'}"
-        click.echo(f"{each.name + '/' + each.cca:<22} {told}")
+        click.echo(f"{each.scenario + '/' + each.cca:<22} {told}")
     for said in strange:
         click.echo(f"not the same limiter: {said}")
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import yaml
 
-from emulation.files import build_scenario
-from emulation.scenario import Scenario
+from emulation.scenario.files import build_scenario
+from emulation.scenario.model import Scenario
 from kmod.abi import ALGORITHMS
 
 __all__ = ["Drawn", "draw", "load", "save"]

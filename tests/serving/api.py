@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from fastapi import FastAPI
@@ -15,6 +15,8 @@ from kmod.ensemble import Axis, DelayClass, Ensemble
 from serving.app import create_app
 from serving.database import Database
 from serving.settings import ServingSettings
+
+Part = TypeVar("Part")
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -61,6 +63,11 @@ class Api:
     def with_token(self, token: str | None) -> Api:
         """The same application, called with another token, or with none."""
         return replace(self, token=token)
+
+    def part(self, kind: type[Part]) -> Part:
+        """The part of the application's context of this type."""
+        found: Part = self.app.state.context.part(kind)
+        return found
 
     @property
     def headers(self) -> dict[str, str]:

@@ -30,8 +30,10 @@ from serving.access.first import make_admin_token
 from serving.access.grants import local_caller
 from serving.access.schemas import TokenCreate
 from serving.access.token_text import new_token
-from serving.agent import Agent, AgentSettings, CcaReport, EventLog
-from serving.agent.plan import Plan, plan
+from serving.agent.log import EventLog
+from serving.agent.loop import Agent, Plan, plan
+from serving.agent.settings import AgentSettings
+from serving.agent.state import CcaReport
 from serving.app import utc_now
 from serving.client import RegistryClient
 from serving.database import Database, open_database

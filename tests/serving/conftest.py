@@ -74,6 +74,7 @@ def api(database_url: str) -> Iterator[Api]:
     with database.write() as session:
         create_admin_token(session, new, by=local_caller("init"), now=clock())
     yield Api(app, database, clock, new.text)
+    app.state.context.close()
     database.close()
 
 

@@ -8,9 +8,9 @@ import threading
 import httpx
 
 from serving.database import Database
-from serving.server import bind, listen
+from serving.http.server import bind, listen
+from serving.http.tls import RegistryTls
 from serving.settings import ServingSettings
-from serving.tls import RegistryTls
 
 CHAMPION = "/v1/channels/gr/champion"
 # A wait that no test sits out.

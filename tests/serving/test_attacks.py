@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from serving.agent.serials import MAX_ADVANCE
 from serving.agent.store import NO_CCA, ROOT, Store
+from serving.agent.table import MAX_ADVANCE
 from serving.signatures import Envelope, PrivateKey, Root
 from tests.serving.agent.fakes import ensemble, table
 from tests.serving.attacked import DAY_S, Json, Scene, envelope_of, scene_in
@@ -247,7 +247,7 @@ def test_the_old_root_document_does_not_return(scene: Scene) -> None:
     for root in (lambda _: None, lambda _: scene.root(1), lambda version: scene.root(version - 1)):
         scene.attacker.root = root
         assert scene.ask().state == "Rejected"
-    kept = Envelope.from_json(Store(scene.folder / "state").load(NO_CCA, ROOT)["envelope"])
+    kept = Envelope.from_json(Store(scene.folder / "state").load(NO_CCA, ROOT, dict)["envelope"])
     assert Root.from_payload(kept.payload).version == 2
     scene.attacker.stop()
     assert_in_sync(scene, serial=2)
@@ -392,7 +392,7 @@ def test_a_damaged_root_document_of_the_state_folder_is_fetched_again(scene: Sce
     assert "event=damaged file=root" in scene.log.getvalue()
     assert kept.with_name("root.damaged").exists()
     with scene.operator as client:
-        assert Store(kept.parent).load(NO_CCA, ROOT)["envelope"] == client.root(2).to_json()
+        assert Store(kept.parent).load(NO_CCA, ROOT, dict)["envelope"] == client.root(2).to_json()
 
 
 def test_a_lost_root_document_does_not_bring_a_removed_key_back(scene: Scene) -> None:

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 import ccatune
-from serving.agent import Agent, AgentSettings, CcaReport, State
 from serving.agent import cli as agent_cli
+from serving.agent.loop import Agent
+from serving.agent.settings import AgentSettings
+from serving.agent.state import CcaReport, State
 from serving.client import RegistryClient
 from serving.database import Database
 from tests.serving.agent.fakes import FakeTree, header, log_to

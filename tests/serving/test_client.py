@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -17,6 +17,9 @@ from serving.errors import RegistryClientError
 from serving.signatures import Envelope
 
 DIGEST = "sha256:" + "0" * 64
+MOVED = json.dumps(
+    {"registry": "r", "cca": "gr", "channel": "c", "serial": 1, "digest": "d", "restores_serial": None, "urgent": False}
+)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -97,22 +100,17 @@ def test_what_the_registry_would_not_take_is_not_sent(cca, channel, digest, note
 
 
 def test_a_note_that_is_no_unicode_is_sent_as_the_registry_would_keep_it(answering):
-    answer = '{"registry": "r", "cca": "gr", "channel": "c", "serial": 1, "digest": "d", "restores_serial": null}'
-    assert answering(answer).move("gr", "c", digest=DIGEST, note="\udcff")["serial"] == 1
+    assert answering(MOVED).move("gr", "c", digest=DIGEST, note="\udcff")["serial"] == 1
 
 
-@pytest.mark.parametrize(
-    ("said", "sent"), [({}, None), ({"urgent": None}, None), ({"urgent": True}, True), ({"urgent": False}, False)]
-)
-def test_a_mark_that_is_left_to_the_registry_is_not_sent(answering, said: dict[str, Any], sent: bool | None):
-    """So that a registry from before the mark, which refuses a field that it does not know, still moves."""
-    answer = '{"registry": "r", "cca": "gr", "channel": "c", "serial": 1, "digest": "d", "restores_serial": null}'
-    client = answering(answer)
-    moves = [client.move("gr", "c", digest=DIGEST, **said), client.roll_back("gr", "c", **said)]
-    assert [move["urgent"] for move in moves] == [False, False]
+@pytest.mark.parametrize("urgent", [None, True, False])
+def test_urgency_that_is_left_to_the_registry_is_not_sent(answering, urgent: bool | None):
+    client = answering(MOVED)
+    client.move("gr", "c", digest=DIGEST, urgent=urgent)
+    client.roll_back("gr", "c", urgent=urgent)
     bodies = [json.loads(body) for body in _Handler.bodies]
-    assert [body.get("urgent") for body in bodies] == [sent, sent]
-    assert ["urgent" in body for body in bodies] == [sent is not None] * 2
+    assert [body.get("urgent") for body in bodies] == [urgent, urgent]
+    assert ["urgent" in body for body in bodies] == [urgent is not None] * 2
 
 
 @pytest.mark.parametrize("text", ["<html>", "", "[]", "{}", "[" * 5000, '{"items": [1], "next_cursor": null}'])

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.service
 
-KILLS = 3
+KILLS = 4
 REQUESTS = 300
 
 
@@ -40,4 +40,6 @@ def test_kills_of_registry_and_agents_lose_nothing_and_let_nothing_unsigned_in(r
     found = run(repository, "kill_service", "--kills", str(KILLS), "--seed", "3")
     assert found["failures"] == []
     assert found["kills_of_registry"] + found["kills_of_agents"] == KILLS
+    assert found["kills_before_ready"] > 0
+    assert found["kills_of_agents"] == KILLS // 2
     assert found["moves"] > 0

@@ -21,7 +21,8 @@ from sqlalchemy import text
 from emulation.mahimahi import in_bpf
 from emulation.standin import StandInTree
 from kmod.locks import locked
-from serving.agent import StateDirError, Store
+from serving.agent.errors import StateDirError
+from serving.agent.store import Store
 from serving.database import Database, migrate
 from serving.database.private import keep_private
 from serving.errors import DatabaseError

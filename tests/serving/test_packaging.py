@@ -18,7 +18,7 @@ def compose(repository):
 
 def test_the_registry_needs_neither_the_engine_nor_what_training_needs(repository):
     program = (
-        "import sys, serving.serve_command, serving.server; "
+        "import sys, serving.commands.serve, serving.http.server; "
         "loaded = {name.split('.')[0] for name in sys.modules}; "
         "print(*sorted(loaded & {'numpy', 'matplotlib', 'emulation', 'training'}))"
     )
@@ -41,8 +41,8 @@ def test_the_demo_and_the_container_have_the_versions_that_the_tests_run_with(re
 def test_the_demo_needs_none_of_the_large_packages_that_make_demo_leaves_out(repository):
     large = {"ax", "botorch", "gpytorch", "optuna", "pandas", "pyarrow", "ray", "torch"}
     program = (
-        "import sys, serving.demo, serving.demo_kernel, emulation.cli, emulation._plot, training.commands, "
-        "training.judging.recordings, training.reports.gain; "
+        "import sys, serving.commands.demo, serving.commands.demo_kernel, emulation.cli, emulation.run.plot, "
+        "training.commands, training.validation.recordings, training.reports.gain; "
         "print(*{name.split('.')[0] for name in sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=repository, capture_output=True, text=True, check=True)

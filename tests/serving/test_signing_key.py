@@ -10,13 +10,11 @@ import pytest
 
 import ccatune
 from serving.app import create_app
-from serving.database import Database
 from serving.errors import SettingsError
 from serving.settings import load_settings
 from serving.signatures import DeploymentStatement, Envelope, PrivateKey, check_deployment
 from tests.serving.api import Api, make_ensemble
-from tests.serving.process import Process
-from tests.serving.running import CHAMPION, Poll, Running
+from tests.serving.running import CHAMPION
 from tests.serving.signing import Keys, add_root, key_file, signature, signing_api
 
 pytestmark = pytest.mark.service
@@ -129,46 +127,3 @@ def verified_serial(offer: httpx.Response, keys: Keys) -> int:
     envelope = Envelope.from_json(offer.json()["signatures"]["deployment"])
     issued_s = DeploymentStatement.from_envelope(envelope).issued_s
     return check_deployment(keys.document(), envelope, now_s=issued_s)[0].serial
-
-
-def test_over_a_real_socket_a_held_poll_receives_the_signed_move(database_url, keys, tmp_path):
-    database = Database(database_url)
-    with Running(database, signing_key_file=key_file(keys.registry, tmp_path)) as registry:
-        sign_and_publish(registry.url, keys, 0, 1)
-        move(registry.url, 0)
-        poll = Poll(registry, etag=registry.get(etag=None, wait=0).headers["etag"])
-        assert poll.is_held
-        move(registry.url, 1)
-        offer = poll.answer()
-        assert (offer.json()["serial"], verified_serial(offer, keys)) == (2, 2)
-    database.close()
-
-
-def test_two_processes_on_one_postgresql_offer_the_same_bytes(postgresql, keys, tmp_path):
-    url = postgresql.empty_database()
-    options = (
-        "--database",
-        url,
-        "--registry-name",
-        "lab",
-        "--signing-key-file",
-        str(key_file(keys.registry, tmp_path)),
-    )
-    folders = [tmp_path / name for name in ("first", "second")]
-    for folder in folders:
-        folder.mkdir()
-    processes = [Process(folder, *options) for folder in folders]
-    try:
-        first, second = (process.url for process in processes)
-        sign_and_publish(first, keys, 0, 1)
-        for number, serial in ((0, 1), (1, 2)):
-            move((first, second)[number], number)
-            # The clocks may pass the end of a step between two requests, but not twice.
-            offers = [httpx.get(f"{one}{CHAMPION}") for one in (first, second, first)]
-            assert (offers[1].content, offers[1].headers["etag"]) in {
-                (offer.content, offer.headers["etag"]) for offer in (offers[0], offers[2])
-            }
-            assert [verified_serial(offer, keys) for offer in offers] == [serial] * 3
-    finally:
-        ended = [process.end()[::2] for process in processes]
-    assert ended == [(0, ""), (0, "")]

@@ -3,40 +3,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from tests.vm import test_debug
 from tests.vm.lines import DEBUG_LINE
 
-PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "packaging")]
+
+import debug_kernel  # noqa: E402 - found on the path just made
 
 
-@pytest.fixture(scope="module")
-def debug_kernel() -> ModuleType:
-    """packaging/debug_kernel.py, which is no part of a package."""
-    sys.path.insert(0, str(PACKAGING))
-    try:
-        spec = importlib.util.spec_from_file_location("debug_kernel", PACKAGING / "debug_kernel.py")
-        assert spec
-        assert spec.loader
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(PACKAGING))
-    return module
-
-
-def test_each_check_that_tests_ask_for_is_in_the_fragment(debug_kernel: ModuleType) -> None:
+def test_each_check_that_tests_ask_for_is_in_the_fragment() -> None:
     lines = debug_kernel.FRAGMENT.read_text(encoding="utf-8").splitlines()
     assert [name for name in test_debug.CHECKS if f"CONFIG_{name}=y" not in lines] == []
 
 
-def test_the_line_that_is_built_is_the_one_that_tests_boot(debug_kernel: ModuleType) -> None:
+def test_the_line_that_is_built_is_the_one_that_tests_boot() -> None:
     assert debug_kernel.NAME == DEBUG_LINE
 
 
@@ -50,9 +35,7 @@ def test_the_line_that_is_built_is_the_one_that_tests_boot(debug_kernel: ModuleT
         ("CONFIG_A=y\nCONFIG_B=y\n", ["# CONFIG_B is not set"]),
     ],
 )
-def test_a_line_that_the_kernels_rules_overrule_is_told(
-    debug_kernel: ModuleType, found: str, lacking: list[str]
-) -> None:
+def test_a_line_that_the_kernels_rules_overrule_is_told(found: str, lacking: list[str]) -> None:
     wanted = "# words\nCONFIG_A=y\n# CONFIG_B is not set\n"
     assert debug_kernel.lacking_lines(wanted, found) == lacking
 

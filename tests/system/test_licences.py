@@ -17,7 +17,7 @@ LICENCES = {
     "tests/vm/faulty": "GPL-2.0",
     "": "MIT",
 }
-FOLDERS = ("emulation", "kmod", "packaging", "serving", "tests", "training")
+FOLDERS = ("emulation", "experiments", "kmod", "packaging", "serving", "tests", "training")
 
 
 def licence_of(path: Path) -> str:

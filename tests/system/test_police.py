@@ -11,8 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from emulation.fidelity import Case, Plan, cases_of, load_plan
-from emulation.fidelity.pieces import Pieces
+from experiments.fidelity.plan import Case, Pieces, Plan, cases_of, load_plan
 from tests.prove import police
 from tests.prove.police import (
     Sent,
@@ -33,8 +32,8 @@ def plan() -> Plan:
 
 
 @pytest.fixture
-def cases(plan: Plan, tmp_path: Path) -> list[Case]:
-    return cases_of(plan, source=police.PLAN, pieces=Pieces(None, folder=tmp_path))
+def cases(plan: Plan) -> list[Case]:
+    return cases_of(plan, source=police.PLAN, pieces=Pieces(None))
 
 
 def test_the_guest_is_told_each_case_of_the_plan(cases: list[Case]) -> None:
@@ -79,7 +78,7 @@ def test_a_reduction_agrees_where_the_kernels_median_lies_among_the_seeds(
 ) -> None:
     sides = {case.key: Sides([Sent(0.2, 1.0)] * 3, [Sent(0.2, 1.0)] * 2) for case in cases}
     sides["op1-4mb/rtcp_bbr"] = Sides([Sent(rate, 1.0) for rate in kernel], [Sent(0.10, 1.0), Sent(0.12, 1.0)])
-    found = {(each.name, each.cca): each for each in reductions(plan, cases, sides)}
+    found = {(each.scenario, each.cca): each for each in reductions(plan, cases, sides)}
     assert len(found) == 12
     its = found["op1-4mb", "rtcp_bbr"]
     assert its.base == "bbr"

@@ -11,22 +11,15 @@ import pytest
 from tests.prove.__main__ import (
     CAMPAIGNS,
     Campaign,
-    Part,
-    Result,
     chosen_of,
     digest_of,
     load_campaigns,
-    parts_of,
     passed_before,
     run_campaign,
-    whole_of,
 )
 from tests.prove.kernel import TESTS
 
 ROOT = CAMPAIGNS.parents[2]
-
-
-A, B = Part(claim="one"), Part(claim="two", depends=("b/*",))
 
 
 def campaign(code: str = "print('found 0')") -> Campaign:
@@ -76,54 +69,24 @@ def test_dependency_that_matches_no_file_is_refused(root: Path) -> None:
         digest_of(lost, root=root)
 
 
-def test_parts_are_told_by_name_and_end_the_command() -> None:
-    parts = parts_of("all", campaign().model_copy(update={"parts": {"tests/a.py": A, "tests/b.py": B}}))
-    assert {name: part.command[-1] for name, part in parts.items()} == {"all.a": "tests/a.py", "all.b": "tests/b.py"}
-    assert not any(part.parts for part in parts.values())
-    assert [part.claim for part in parts.values()] == ["one", "two"]
-    assert [part.depends for part in parts.values()] == [("core/*.h", "tests/a.py"), ("core/*.h", "b/*", "tests/b.py")]
-    assert parts_of("all", campaign()) == {"all": campaign()}
+def test_a_campaign_is_chosen_by_its_name_or_by_the_first_part_of_it() -> None:
+    known = {name: campaign() for name in ("vm.one", "vm.two", "vm-targets", "fuzz")}
+    assert list(chosen_of([], known)) == list(known)
+    assert list(chosen_of(["vm"], known)) == ["vm.one", "vm.two"]
+    assert list(chosen_of(["vm.two", "fuzz"], known)) == ["vm.two", "fuzz"]
+    with pytest.raises(click.UsageError, match=r"expected some of vm\.one, vm\.two, vm-targets, fuzz, got vm\.three"):
+        chosen_of(["vm.three"], known)
 
 
-def test_a_part_with_options_has_them_in_its_name_and_rests_on_its_file() -> None:
-    whole = campaign().model_copy(update={"parts": {"tests/a.py -k new": A, 'tests/a.py -k "not new"': A}})
-    parts = parts_of("all", whole)
-    assert list(parts) == ["all.a-new", "all.a-not-new"]
-    assert parts["all.a-not-new"].command[-3:] == ("tests/a.py", "-k", "not new")
-    assert {part.depends[-1] for part in parts.values()} == {"tests/a.py"}
-
-
-def test_a_part_is_chosen_by_its_name_and_a_campaign_with_all_of_its_parts() -> None:
-    whole = campaign().model_copy(update={"parts": {"tests/a.py": A, "tests/b.py": B}})
-    known = {"all": whole, "short": campaign()}
-    assert {name: list(chosen) for name, chosen in chosen_of([], known).items()} == {
-        "all": ["all.a", "all.b"], "short": ["short"],
-    }  # fmt: skip
-    assert chosen_of(["all.b", "short"], known) == {
-        "all.b": {"all.b": parts_of("all", whole)["all.b"]}, "short": {"short": campaign()},
-    }  # fmt: skip
-    with pytest.raises(click.UsageError, match=r"expected some of all, short, all\.a, all\.b, got all\.c"):
-        chosen_of(["all.c"], known)
-
-
-def result(*, passed: bool = True, words: str = "=== 3 passed ===") -> Result:
-    return Result(digest="d", passed=passed, duration_s=1.5, last_line=words)
-
-
-def test_a_whole_passes_where_all_of_its_parts_do() -> None:
-    whole = whole_of({"all.a": result(), "all.b": result(words="ended")})
-    assert whole is not None
-    assert (whole.passed, whole.duration_s, whole.last_line) == (True, 3.0, "all.a: 3 passed; all.b: ended")
-    failed = whole_of({"all.a": result(), "all.b": result(passed=False), "all.c": None})
-    assert failed is not None
-    assert not failed.passed
-    assert whole_of({"all.a": result(), "all.b": None}) is None
-    assert whole_of({"all": None}) is None
-    assert whole_of({"all": result()}) == result()
+def test_further_arguments_end_the_command(root: Path) -> None:
+    echoing = campaign("import sys; print(sys.argv[1:])").model_copy(update={"arguments": ("-k", "not new")})
+    assert run_campaign("a", echoing, digest="d", root=root, results=root / "results").last_line == "['-k', 'not new']"
+    assert digest_of(echoing, root=root) != digest_of(echoing.model_copy(update={"arguments": ()}), root=root)
 
 
 def test_no_file_of_the_modules_tests_is_forgotten() -> None:
     campaigns = load_campaigns(CAMPAIGNS)
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "vm").glob("test_*.py")}
-    assert {part.split()[0] for part in campaigns["vm"].parts} == files - {"tests/vm/test_debug.py"}
-    assert set(campaigns["kernel"].parts) == set(TESTS)
+    of_kind = {head: {one.arguments[0] for name, one in campaigns.items() if name.startswith(f"{head}.")}
+               for head in ("vm", "kernel")}  # fmt: skip
+    assert of_kind == {"vm": files - {"tests/vm/test_debug.py"}, "kernel": set(TESTS)}

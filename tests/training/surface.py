@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from training.objectives import DelayObjective, Tally
 from training.searches import Dimension, Point, Space
 from training.workloads import Case

@@ -16,7 +16,6 @@ from kmod.ensemble import Ensemble
 from kmod.errors import CcatuneError
 from training.cli import evaluate, report, train
 from training.errors import TrainingError
-from training.intervals import LEAST_SEEDS
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +166,7 @@ def test_what_can_be_refused_is_refused_before_any_run(
 ) -> None:
     del trained
     monkeypatch.setattr(
-        importlib.import_module("training.judging.recordings"), "judge", lambda *_, **__: pytest.fail("flows ran")
+        importlib.import_module("training.validation.recordings"), "validate", lambda *_, **__: pytest.fail("flows ran")
     )
     command = {"evaluate": evaluate}[words[0]]
     options = [str(folder / "gr.json"), "--traces", str(folder), *words[1:]]
@@ -196,7 +195,7 @@ def test_a_file_that_cannot_or_should_not_be_replaced_is_refused_before_traces_a
     assert sorted(path.name for path in tmp_path.iterdir()) == ["held.json.parts", "precious.json"]
 
 
-def test_bad_traces_that_judge_are_refused_as_those_that_train_are(folder: Path, tmp_path: Path) -> None:
+def test_bad_validation_traces_are_refused_as_those_that_train_are(folder: Path, tmp_path: Path) -> None:
     write_traces(tmp_path / "a-train", files=1)
     write_traces(tmp_path / "a-validation", files=1)
     (tmp_path / "a-validation" / "bad.down").write_text("5\n4\n")
@@ -209,7 +208,7 @@ def test_bad_traces_that_judge_are_refused_as_those_that_train_are(folder: Path,
     assert "validation: 1 bad file left out" in result.stderr
 
 
-def test_training_goes_without_traces_that_judge(folder: Path, tmp_path: Path) -> None:
+def test_training_goes_without_validation_traces(folder: Path, tmp_path: Path) -> None:
     words = ["gr", "--study", str(folder / "study.yaml"), "--traces", str(folder / "made-train"), "--json"]
     result = CliRunner().invoke(train, [*words, "--out", str(tmp_path / "gr.json")], catch_exceptions=False)
     assert json.loads(result.stdout)["requirements_judged_unseen"] == 0
@@ -231,20 +230,10 @@ def test_a_study_that_is_not_there_is_refused(folder: Path) -> None:
         CliRunner().invoke(train, ["gr", "--study", str(folder / "none.yaml")], catch_exceptions=False)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["search", "robustness", "synthetic", "bound", "policing", "roccet", "rtcp", "states"],
-)
+@pytest.mark.parametrize("name", ["search", "robustness", "synthetic", "bound", "states"])
 def test_every_report_shows_an_example(name: str) -> None:
     result = CliRunner().invoke(report, [name, "--help"], catch_exceptions=False)
     assert "Example:" in result.output
-
-
-@pytest.mark.parametrize("name", ["policing", "rtcp"])
-def test_too_few_seeds_for_an_interval_are_refused(name: str) -> None:
-    result = CliRunner().invoke(report, [name, "--seeds", str(LEAST_SEEDS - 1)])
-    assert result.exit_code == 2
-    assert f"'--seeds': {LEAST_SEEDS - 1} is not in the range {LEAST_SEEDS}<=x<=10000" in result.output
 
 
 def test_a_report_exits_1_and_says_so_where_its_line_does_not_hold(folder: Path, trained: dict) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from emulation import Trial, measure, simulate
-from emulation.files import load_scenario
+from emulation.scenario.files import load_scenario
 from kmod.ensemble import Ensemble
 from training import TrainingError, load_study, write_trials
 

@@ -22,8 +22,8 @@ PROGRAMS += ["many"] if LONG or DEBUG else []
 OWN_PROGRAMS = {
     "roccet": ["record"],
     "rtcp_cubic": ["clients"],
-    "rtcp_bbr": ["recall", "record", "many"],
-    "rtcp_bbr3": ["rules", "record"],
+    "rtcp_bbr": ["many"],
+    "rtcp_bbr3": ["record"],
 }
 # What the other lines have, by module: in the tier a table written, a flow under it, and its replay, all of them brief.
 BRIEF = {GR.cca: ["record"]}

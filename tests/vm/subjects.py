@@ -67,7 +67,7 @@ GR = Subject(
     other_knob="loss_hold_permille",
     modes=("slow_start", "cruise", "drain"),
     steady_modes=("cruise",),
-    recorded_beside=("reno",),
+    recorded_beside=("roccet",),
 )
 ROCCET = Subject(
     cca="roccet",

@@ -23,8 +23,8 @@ def seen(found: Found) -> Any:
 
 def test_addresses_are_shown_to_the_capability_alone(seen: Any) -> None:
     assert seen["mode"] == "0o600"
-    assert seen["root"] == "0"
-    assert seen["nobody"] == str(errno.EACCES)
+    assert seen["root"] == 0
+    assert seen["nobody"] == errno.EACCES
     assert seen["powerless"] == "Operation not permitted"
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from emulation.files import load_scenario
-from emulation.scenario import Scenario
+from emulation.scenario.files import load_scenario
+from emulation.scenario.model import Scenario
 from emulation.vm import PROVED_LINES
 from tests.vm import boot
 from tests.vm.boot import result_of

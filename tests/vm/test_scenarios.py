@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from emulation.errors import EmulationError
-from emulation.qos import QoS
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
-from emulation.simulator import simulate
+from emulation.run.qos import QoS
+from emulation.run.simulator import simulate
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.vm.runner import emulate_each
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 

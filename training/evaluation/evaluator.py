@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from itertools import islice
+from typing import Protocol
 
 from training.errors import TrainingError
 from training.objectives.tally import Objective, Pool, Rest, Tally
@@ -69,8 +70,6 @@ class Evaluator:
         ordered = sorted(cases, key=lambda case: (case.order, case.key))
         self._rounds = _cut(ordered, rounds)
         self._tallies: dict[tuple[str, Point], Tally] = {}
-        self._counted: dict[Point, int] = {}  # rounds whose runs of a point are in `runs`
-        self.runs = 0
 
     def evaluate(self, requests: Sequence[Request]) -> list[Score]:
         """A score for each request, in order; incomplete where it was stopped."""
@@ -92,6 +91,11 @@ class Evaluator:
                     scores[i] = score
         return [scores[i] for i in range(len(requests))]
 
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return len(self._tallies)
+
     def tallies(self, point: Point) -> list[Tally]:
         """The runs of a point that was evaluated on all cases."""
         return [self._tallies[case.key, point] for cases, _ in self._rounds for case in cases]
@@ -105,19 +109,6 @@ class Evaluator:
         for case, row in zip(cases, results, strict=True):
             for point, tally in zip(missing, row, strict=True):
                 self._tallies[case.key, point] = tally
-        for point in missing:
-            if self._counted.get(point, 0) <= number:
-                self._counted[point] = number + 1
-                self.runs += len(cases)
-
-    def snapshot(self) -> dict[str, Any]:
-        """How many runs there were, and of which points, as JSON data. The runs themselves are not kept."""
-        return {"runs": self.runs, "counted": [[list(point), rounds] for point, rounds in self._counted.items()]}
-
-    def restore(self, data: dict[str, Any]) -> None:
-        """Continue from a snapshot. A point that is needed again runs again, and is not counted again."""
-        self.runs = data["runs"]
-        self._counted = {tuple(point): rounds for point, rounds in data["counted"]}
 
 
 def _cut(cases: Sequence[Case], rounds: Sequence[float]) -> list[tuple[list[Case], Rest]]:
@@ -141,8 +132,7 @@ class JointSearch:
     """One search for each objective over the same cases, in step.
 
     Their requests meet in one call: equal points run once, and the cases and points of all searches are one batch for
-    the engine's threads. batch: points requested at once from each search. evaluations: all scores so far, in order; a
-    snapshot does not hold them.
+    the engine's threads. batch: points requested at once from each search. evaluations: all scores so far, in order.
     """
 
     def __init__(self, evaluator: Evaluator, searches: Sequence[tuple[Search, Objective]], *, batch: int = 4) -> None:
@@ -156,20 +146,42 @@ class JointSearch:
         """Every search is at its end."""
         return all(search.done for search, _ in self._searches)
 
+    @property
+    def runs(self) -> int:
+        """The number of runs of points on cases, those of an interrupted search included."""
+        cases: dict[Point, int] = {}
+        for each in self.evaluations:
+            cases[each.point] = max(cases.get(each.point, 0), each.score.cases)
+        return sum(cases.values())
+
     def step(self) -> int:
         """Evaluate what each unfinished search proposes, and give it the scores; the number of distinct points."""
+        return self._step(self._evaluator.evaluate)
+
+    def repeat(self, evaluations: Sequence[Evaluation]) -> None:
+        """Continue after these evaluations of the same search, which are not run again.
+
+        Raises:
+            ValueError: the search proposes other points.
+        """
+        scores = iter(each.score for each in evaluations)
+        while len(self.evaluations) < len(evaluations) and not self.done:
+            self._step(lambda requests: list(islice(scores, len(requests))))
+        known, repeated = ([(each.delay_class, each.point) for each in its] for its in (evaluations, self.evaluations))
+        if known != repeated:
+            raise ValueError("other points than the search proposes")
+
+    def _step(self, evaluate: Callable[[Sequence[Request]], Sequence[Score]]) -> int:
         proposed = [(c, search, objective, search.ask(self._batch))
                     for c, (search, objective) in enumerate(self._searches) if not search.done]  # fmt: skip
         requests = [
             Request(proposal.point, objective, partial(search.hopeless, proposal.number))
             for _, search, objective, proposals in proposed for proposal in proposals
         ]  # fmt: skip
-        scores = iter(self._evaluator.evaluate(requests))
-        for c, search, _, proposals in proposed:
-            for proposal in proposals:
-                score = next(scores)
-                search.tell(proposal.number, score)
-                self.evaluations.append(Evaluation(c, proposal.point, score))
+        told = [(c, search, proposal) for c, search, _, proposals in proposed for proposal in proposals]
+        for (c, search, proposal), score in zip(told, evaluate(requests), strict=True):
+            search.tell(proposal.number, score)
+            self.evaluations.append(Evaluation(c, proposal.point, score))
         return len({request.point for request in requests})
 
     @property
@@ -183,15 +195,6 @@ class JointSearch:
         if any(best is None for best in found):
             raise TrainingError("search: expected at least one point to run on all cases, none did")
         return [best for best in found if best is not None]
-
-    def snapshot(self) -> list[dict[str, Any]]:
-        """The state of each search between two steps, as JSON data."""
-        return [search.snapshot() for search, _ in self._searches]
-
-    def restore(self, data: Sequence[dict[str, Any]]) -> None:
-        """Continue from a snapshot."""
-        for (search, _), its in zip(self._searches, data, strict=True):
-            search.restore(its)
 
 
 def optimise(

@@ -16,22 +16,21 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessP
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol
 
 from training.errors import TrainingError
-from training.evaluation.tasks import Keeper, Part, Task
+from training.evaluation.tasks import Part, Task, TaskRecorder
 
-__all__ = ["EXECUTORS", "Executor", "ExecutorName", "Processes", "Threads", "longest_first", "open_executor"]
+__all__ = ["Executor", "ExecutorName", "Processes", "Threads", "longest_first", "open_executor"]
 
 ExecutorName = Literal["threads", "processes", "ray"]
-EXECUTORS: tuple[ExecutorName, ...] = get_args(ExecutorName)
 SNAPSHOT_S = 2.0
 
 
 class Executor(Protocol):
     """Runs tasks side by side."""
 
-    def run(self, tasks: Sequence[Task], keeper: Keeper) -> None:
+    def run(self, tasks: Sequence[Task], recorder: TaskRecorder) -> None:
         """Run all of them."""
 
 
@@ -92,14 +91,14 @@ class Threads:
 
     count: int
 
-    def run(self, tasks: Sequence[Task], keeper: Keeper) -> None:
+    def run(self, tasks: Sequence[Task], recorder: TaskRecorder) -> None:
         """See Executor."""
         each = self.count if len(tasks) == 1 else 1
         stop = threading.Event()
         with ThreadPoolExecutor(self.count) as pool:
-            running = {pool.submit(_run_here, task, each, keeper, stop): task for task in longest_first(tasks)}
+            running = {pool.submit(_run_here, task, each, recorder, stop): task for task in longest_first(tasks)}
             try:
-                _collect(running, lambda task, part: keeper.keep(task.name, part))
+                _collect(running, lambda task, part: recorder.put(task.name, part))
             except BaseException:
                 stop.set()
                 raise
@@ -109,16 +108,16 @@ class _StoppedError(Exception):
     """The study was interrupted while a task ran."""
 
 
-def _run_here(task: Task, threads: int, keeper: Keeper, stop: threading.Event) -> Part:
-    run = task.begin(threads, keeper.snapshot_of(task.name))
+def _run_here(task: Task, threads: int, recorder: TaskRecorder, stop: threading.Event) -> Part:
+    run = task.begin(threads, recorder.snapshot_of(task.name))
     kept_s = time.monotonic()
     while run.part is None:
         if stop.is_set():
-            keeper.keep_snapshot(task.name, run.snapshot())
+            recorder.put_snapshot(task.name, run.snapshot())
             raise _StoppedError
-        keeper.advance(run.step())
+        recorder.advance(run.step())
         if run.part is None and time.monotonic() - kept_s > SNAPSHOT_S:
-            keeper.keep_snapshot(task.name, run.snapshot())
+            recorder.put_snapshot(task.name, run.snapshot())
             kept_s = time.monotonic()
     return run.part
 
@@ -132,18 +131,18 @@ class Processes:
 
     count: int
 
-    def run(self, tasks: Sequence[Task], keeper: Keeper) -> None:
+    def run(self, tasks: Sequence[Task], recorder: TaskRecorder) -> None:
         """See Executor."""
 
         def done(task: Task, part: Part) -> None:
-            keeper.keep(task.name, part)
-            keeper.advance(task.amount)
+            recorder.put(task.name, part)
+            recorder.advance(task.amount)
 
         each = self.count if len(tasks) == 1 else 1
         # A new interpreter: threads of this one could hold a lock at the moment of a fork.
         with ProcessPoolExecutor(self.count, mp_context=get_context("spawn"), initializer=_begin_process) as pool:
             running = {
-                pool.submit(_run_there, task, each, keeper.snapshot_of(task.name)): task
+                pool.submit(_run_there, task, each, recorder.snapshot_of(task.name)): task
                 for task in longest_first(tasks)
             }
             _collect(running, done)
@@ -162,8 +161,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run_there(task: Task, threads: int, kept: dict[str, Any] | None) -> Part:
-    run = task.begin(threads, kept)
+def _run_there(task: Task, threads: int, snapshot: Any) -> Part:
+    run = task.begin(threads, snapshot)
     while run.part is None:
         run.step()
     return run.part

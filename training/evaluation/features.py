@@ -19,9 +19,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from emulation.path import GilbertElliott, Policer, SteppedPolicer
-from emulation.scenario import LinkSpec
-from emulation.simulator import BYTES_PER_S
+from emulation.run.simulator import BYTES_PER_S
+from emulation.scenario.model import LinkSpec
+from emulation.scenario.path import GilbertElliott, Policer, SteppedPolicer
 from emulation.traces.trace import OPPORTUNITY_BYTES
 from training.objectives import Tally
 from training.workloads import Case

@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 
 from emulation import _engine
-from emulation.measures import Measures, Trial, measure
-from emulation.simulator import BYTES_PER_S
+from emulation.run.measures import Measures, Trial, measure
+from emulation.run.simulator import BYTES_PER_S
 from training.objectives.tally import Objective, Tally
 from training.searches.space import Point
 from training.workloads.case import Case
@@ -23,9 +23,10 @@ MODEL_PACKAGES = ("ax-platform", "botorch", "gpytorch", "optuna", "ray", "scipy"
 
 
 def core_version() -> str:
-    """sha256 (hex) over the tokens of the sources of core and simulator that the engine was built from.
+    """sha256 (hex) over the bytes of the sources of core and simulator that the engine was built from.
 
-    Comments and formatting do not change it (emulation/source_tokens.py).
+    A changed comment changes it, too. CMakeLists.txt compiles it into the engine, so that an installation without
+    sources has it.
     """
     return _engine.SOURCES_DIGEST
 

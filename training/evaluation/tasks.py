@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""What a study asks an executor to do: tasks, which run step by step, and what is kept of them."""
+"""What a study asks an executor to do: tasks, which run step by step, and what is recorded of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pydantic import TypeAdapter
+
 from training.searches.search import Evaluation, Found
 
-__all__ = ["Keeper", "Part", "Run", "Task"]
+__all__ = ["EVALUATIONS", "Part", "Run", "Task", "TaskRecorder"]
 
 
 @dataclass(frozen=True)
@@ -21,17 +23,18 @@ class Part:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON data; floats come back exactly."""
-        return {
-            "found": [f.to_json() for f in self.found],
-            "runs": self.runs,
-            "evaluations": [e.to_json() for e in self.evaluations],
-        }
+        data: dict[str, Any] = _PART.dump_python(self, mode="json")
+        return data
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Part:
         """From the data of `to_json`."""
-        evaluations = tuple(Evaluation.from_json(e) for e in data["evaluations"])
-        return Part(tuple(Found.from_json(f) for f in data["found"]), data["runs"], evaluations)
+        return _PART.validate_python(data)
+
+
+_PART = TypeAdapter(Part)
+EVALUATIONS = TypeAdapter(tuple[Evaluation, ...])
+"""Evaluations as JSON data, and back."""
 
 
 class Run(Protocol):
@@ -44,7 +47,7 @@ class Run(Protocol):
     def step(self) -> float:
         """Do the next step; the work of it, in bytes."""
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> Any:
         """The state between two steps, as JSON data, while there is no result."""
 
 
@@ -59,21 +62,21 @@ class Task(Protocol):
     def amount(self) -> float:
         """Its work at most, in bytes."""
 
-    def begin(self, threads: int, kept: dict[str, Any] | None = None) -> Run:
-        """Begin it on so many threads, or continue from the snapshot `kept` of an earlier run."""
+    def begin(self, threads: int, snapshot: Any = None) -> Run:
+        """Begin it on so many threads, or continue from the snapshot of an earlier run."""
 
 
-class Keeper(Protocol):
-    """Is notified by an executor of what is done. Its methods are called from several threads."""
+class TaskRecorder(Protocol):
+    """Records the progress and the results that an executor reports. Its methods are called from several threads."""
 
     def advance(self, amount: float) -> None:
         """So much work is done, in bytes."""
 
-    def snapshot_of(self, name: str) -> dict[str, Any] | None:
+    def snapshot_of(self, name: str) -> Any:
         """The snapshot from which the task of that name continues; None: from its beginning."""
 
-    def keep_snapshot(self, name: str, snapshot: dict[str, Any]) -> None:
+    def put_snapshot(self, name: str, snapshot: object) -> None:
         """A task has come so far."""
 
-    def keep(self, name: str, part: Part) -> None:
+    def put(self, name: str, part: Part) -> None:
         """A task is finished."""

@@ -50,7 +50,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from emulation.simulator import compact_edges_us
+from emulation.run.simulator import compact_edges_us
 from kmod.ensemble import DelayClass
 from training.fields import StudyPart
 from training.objectives.tally import Floats, Objective, Pool, Rest, Tally, percentile_us, ratio_error
@@ -109,13 +109,13 @@ class DelaySettings(StudyPart):
         return self.classes[delay_class].ranges
 
     def objectives(self, cca: str, purpose: Purpose, *, margin_se: float | None = None) -> list[Objective]:
-        """One for each class. Judging requires the target itself, without a margin.
+        """One for each class. Validation requires the target itself, without a margin.
 
         margin_se: instead of the study's.
         """
         del cca
         margin = self.margin_se if margin_se is None else margin_se
-        trains = purpose != "judging"
+        trains = purpose != "validation"
         return [
             DelayObjective(
                 percentile=c.percentile,

@@ -39,7 +39,7 @@ class GoodputSettings(ClasslessSettings):
         """The only one. margin_se: instead of the study's."""
         del cca
         margin = self.margin_se if margin_se is None else margin_se
-        return [MostGoodput(self.reference, self.most_retransmitted, 0.0 if purpose == "judging" else margin)]
+        return [MostGoodput(self.reference, self.most_retransmitted, 0.0 if purpose == "validation" else margin)]
 
 
 @dataclass(frozen=True)

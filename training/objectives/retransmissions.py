@@ -64,7 +64,7 @@ class RetransmissionSettings(ClasslessSettings):
         return [LeastRetransmissions(
             unmodified=self.reference or cca.partition("_")[2], defaults=cca, goodput_share=self.goodput_share,
             default_share=self.default_share, most_false=self.most_false,
-            margin_se=0.0 if purpose == "judging" else margin,
+            margin_se=0.0 if purpose == "validation" else margin,
         )]  # fmt: skip
 
 

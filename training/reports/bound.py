@@ -49,7 +49,7 @@ def bounds(
     if singles is None or not states:
         raise TrainingError(f"report: expected single sets in the provenance of {ensemble.digest} and a state with "
                             "enough unseen cases; train it with this version, or give longer traces")  # fmt: skip
-    objectives = study.objective.objectives(study.cca, "judging")
+    objectives = study.objective.objectives(study.cca, "validation")
     runner = CaseRunner(study.cca, study.names, objectives, threads=threads)
     scores: list[list[tuple[int, dict[str, Score]]]] = [[] for _ in objectives]
     for state, cases in states.items():

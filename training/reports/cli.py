@@ -12,9 +12,6 @@ import click
 from kmod.tables import Column, table_lines
 from training.options import as_json_option, threads_option, traces_option
 from training.reports.judged import Judged, finish, of_ensemble
-from training.reports.policing_command import policing
-from training.reports.roccet_command import roccet
-from training.reports.rtcp_command import rtcp
 from training.reports.states_command import bound, states
 from training.reports.surrogate_command import surrogate
 from training.reports.verify_command import verify
@@ -27,8 +24,6 @@ STUDIES = Path(__file__).resolve().parents[2] / "configs" / "studies"
 @click.group()
 def report() -> None:
     """Print the tables that support the claims; exit 1 if a row falls short of its criterion.
-
-    The reports policing, roccet and rtcp exit 1 only with --enforce.
 
     \b
     Example:
@@ -73,7 +68,7 @@ def search(
       ccatune report search --seeds 10
       ccatune report search --study configs/studies/gr-demo.yaml --search configs/studies/gr-optuna.yaml
     """
-    from emulation.simulator import default_threads
+    from emulation.run.simulator import default_threads
     from training.progress import Terminal
 
     rows: list[dict[str, Any]] = []
@@ -207,9 +202,6 @@ def synthetic(*, judged: Judged, seed: int) -> None:
 
 
 report.add_command(bound)
-report.add_command(policing)
-report.add_command(roccet)
 report.add_command(states)
-report.add_command(rtcp)
 report.add_command(surrogate)
 report.add_command(verify)

@@ -84,7 +84,7 @@ def gain_figure(figures: dict[str, Any]) -> Figure:
     The left panel shows pooled figures, the right one the delay of each level over its target. The right one is left
     out if no level has enough windows to be judged.
     """
-    from emulation._figure import columns_that_fit, new_figure
+    from emulation.figure import columns_that_fit, new_figure
 
     panels: list[tuple[Any, float, Any]] = [(_draw_pooled, 5.5, "outside lower left")]
     if figures["levels"]:

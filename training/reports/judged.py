@@ -51,9 +51,9 @@ class Judged:
         """
         from kmod.ensemble import Ensemble
         from training.commands import recordings_of
-        from training.judging.recordings import require_targets
         from training.progress import Terminal
         from training.study import study_of
+        from training.validation.recordings import require_targets
 
         ensemble = Ensemble.load(self.file)
         if with_targets:

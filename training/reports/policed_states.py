@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from emulation.simulator import default_threads
+from emulation.run.simulator import default_threads
 from emulation.traces import Recording
 from kmod.ensemble import Ensemble
 from kmod.tables import Column, table_lines
-from training.judging.policed import judge_policed
 from training.progress import Terminal
 from training.reports.judged import Judged, finish
 from training.study import StudySettings
+from training.validation.policed import validate_policed
 
 __all__ = ["LINE", "policed_lines", "report_policed_states"]
 
@@ -32,8 +32,8 @@ def report_policed_states(
 ) -> None:  # fmt: skip
     """Judge the ensemble and print its table; exit 1 if a row falls short."""
     terminal.phase("running states", total=len(ensemble.rows) + ensemble.axes[0].count)
-    figures = judge_policed(study, ensemble, recordings, runs=runs, threads=judged.threads or default_threads(),
-                            judged=terminal.advance)  # fmt: skip
+    figures = validate_policed(study, ensemble, recordings, runs=runs, threads=judged.threads or default_threads(),
+                               progress=terminal.advance)  # fmt: skip
     rows = [*figures["states"], {"all": True, **figures["all"]}, *figures["unlimited"]]
     finish(rows, policed_lines(figures), line=LINE, as_json=judged.as_json)
 

@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
-from emulation.path import Jitter
-from emulation.qos import QoS
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
-from emulation.simulator import simulate_many
+from emulation.run.qos import QoS
+from emulation.run.simulator import simulate_many
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.path import Jitter
 from emulation.traces import Recording
 from kmod.ensemble import Deployment, Ensemble, table_text
 

@@ -77,7 +77,7 @@ def state_cases(
                             [workload.case(e) for e in choose(unseen, most_cases)])  # fmt: skip
         else:
             sample = Sample(unlimited_share=0)
-            found[state] = (workload.cases([state], "training", sample), workload.cases([state], "judging", sample))
+            found[state] = (workload.cases([state], "training", sample), workload.cases([state], "validation", sample))
     return found
 
 
@@ -119,7 +119,7 @@ class SearchReport:
         grid = optimise(Evaluator(runner, training, rounds=s.rounds), list(zip(grids, objectives, strict=True)),
                         batch=32, scored=scored)  # fmt: skip
         judge = Evaluator(runner, unseen, rounds=(1.0,))
-        judging = s.objective.objectives(s.cca, "judging")
+        judging = s.objective.objectives(s.cca, "validation")
         rows = []
         for name, settings in by_name.items():
             evaluator = Evaluator(runner, training, rounds=s.rounds)  # its own: no search is faster by another's runs

@@ -46,10 +46,10 @@ def states(*, judged: Judged, least: int, most: int, runs: int) -> None:
       ccatune report states roccet.json
       ccatune report states rtcp.json
     """
-    from emulation.simulator import default_threads
-    from training.judging.states import judge_states
+    from emulation.run.simulator import default_threads
     from training.objectives import RetransmissionSettings
     from training.reports.policed_states import report_policed_states
+    from training.validation.states import validate_states
 
     with judged.read(with_targets=False) as (ensemble, study, recordings, terminal):
         if isinstance(study.objective, RetransmissionSettings):
@@ -57,8 +57,8 @@ def states(*, judged: Judged, least: int, most: int, runs: int) -> None:
             return
         here = judging_cases(study, recordings, terminal, least=least, most=most)
         terminal.phase("running cases", total=len(here))
-        rows = judge_states(study, ensemble, here, threads=judged.threads or default_threads(),
-                            judged=terminal.advance)  # fmt: skip
+        rows = validate_states(study, ensemble, here, threads=judged.threads or default_threads(),
+                               progress=terminal.advance)  # fmt: skip
     judged_of = f"judged: {len(here)} of {ensemble.n_states} states; the others have fewer than {least} unseen cases"
     lines = [*state_lines(rows), "", judged_of, *summary_lines(rows)]
     finish(rows, lines, line=LINE, as_json=judged.as_json)
@@ -78,7 +78,7 @@ def bound(*, judged: Judged, least: int, most: int) -> None:
     Example:
       ccatune report bound gr.json
     """
-    from emulation.simulator import default_threads
+    from emulation.run.simulator import default_threads
     from training.reports.bound import SCHEMES, bounds
 
     with judged.read(with_targets=False) as (ensemble, study, recordings, terminal):
@@ -98,7 +98,7 @@ def judging_cases(
 
     workload = study.workload.open(setting_of(study, recordings=recordings, unseen=recordings, progress=terminal))
     sample = Sample(maximum=most, unlimited_share=0)
-    found = {state: workload.cases([state], "judging", sample) for state in study.states}
+    found = {state: workload.cases([state], "validation", sample) for state in study.states}
     return {state: its for state, its in found.items() if len(its) >= least}
 
 
@@ -154,7 +154,7 @@ def summary_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     The first counts the states in which each set meets the requirement. The others count the states in which the
     learned row holds or is better, and give the mean figures.
     """
-    from training.judging.states import OTHERS, summary
+    from training.validation.states import OTHERS, summary
 
     lines = []
     for one in summary(rows):

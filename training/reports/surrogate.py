@@ -91,7 +91,7 @@ def judge(study: Study, ensemble: Ensemble, rows: Mapping[tuple[State, int], Poi
           least: int, most: int) -> list[dict[str, Any]]:  # fmt: skip
     """A row for each state with at least `least` judging cases, and class. most: such cases of a state."""
     s = study.settings
-    objectives = s.objective.objectives(s.cca, "judging")
+    objectives = s.objective.objectives(s.cca, "validation")
     runner = CaseRunner(s.cca, s.names, objectives, threads=study.threads)
     singles = single_sets(ensemble) or []
     sample = s.all_stages[-1].sample.model_copy(update={"maximum": most, "minimum": 1})
@@ -99,7 +99,7 @@ def judge(study: Study, ensemble: Ensemble, rows: Mapping[tuple[State, int], Poi
     kept = [state for state in study.trained if state not in away]
     found = []
     for (state, c), first in rows.items():
-        cases = study.workload.cases([state], "judging", sample)
+        cases = study.workload.cases([state], "validation", sample)
         if len(cases) < least:
             continue
         nearest = min(kept, key=lambda one: (sum(abs(a - b) for a, b in zip(one, state, strict=True)), one))

@@ -24,7 +24,7 @@ def surrogate(*, judged: Judged, axis: str | None, levels: tuple[int, ...], leas
       ccatune report surrogate gr.json
       ccatune report surrogate roccet.json --axis min_rtt --level 1
     """
-    from emulation.simulator import default_threads
+    from emulation.run.simulator import default_threads
     from training.commands import recordings_of
     from training.reports.surrogate import SCHEMES, first_rows, judge, left_out_of, summary
     from training.study import Study, require_recordings

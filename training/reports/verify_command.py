@@ -33,7 +33,7 @@ def verify(*, file: Path, plot: Path | None, as_json: bool) -> None:
     Example:
       ccatune report verify gr.json --plot verify.png
     """
-    from emulation._plot import check_path
+    from emulation.run.plot import check_path
     from kmod.ensemble import Ensemble
     from training.errors import TrainingError
 

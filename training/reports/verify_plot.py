@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from emulation._figure import new_figure
-from emulation._plot import FAINT, FLOW_COLOURS, save
+from emulation.figure import PALETTE, new_figure
+from emulation.run.plot import FAINT, save
 
 __all__ = ["draw"]
 
@@ -25,7 +25,7 @@ def draw(rows: Sequence[Mapping[str, Any]], *, path: Path) -> None:
     runs = [run for row in rows for one in row["finalists"] for run in one["runs"]]
     for axes, (name, title) in zip(figure.subplots(1, 2), PANELS, strict=True):
         simulator, kernel = ([run[side][name] for run in runs] for side in ("simulator", "kernel"))
-        axes.scatter(simulator, kernel, s=14, color=FLOW_COLOURS[0], alpha=0.8, lw=0)
+        axes.scatter(simulator, kernel, s=14, color=PALETTE[0], alpha=0.8, lw=0)
         most = 1.05 * max([*kernel, *simulator, 1e-3])
         axes.plot([0, most], [0, most], color=FAINT, lw=1)
         axes.set(xlim=(0, most), ylim=(0, most), xlabel=f"simulator: {title}", ylabel=f"kernel: {title}")

@@ -24,7 +24,7 @@ the same model.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -36,8 +36,10 @@ from pydantic import Field
 
 from training.errors import TrainingError
 from training.fields import StudyPart
+from training.searches.search import Search
+from training.searches.space import Point, Space
 
-__all__ = ["Device", "Model", "ModelSettings", "Outputs", "fit", "require_torch"]
+__all__ = ["Device", "Model", "ModelSettings", "Outputs", "SurrogateChoice", "fit", "require_torch"]
 
 Floats = NDArray[np.float64]
 Device = Literal["cpu", "cuda", "auto"]
@@ -60,6 +62,36 @@ class ModelSettings(StudyPart):
     batch: int = Field(512, ge=1, description="runs of a step")
     rate: float = Field(0.004, gt=0, description="learning rate at first; falls to 0 by a cosine")
     device: Device = Field("cpu", description="auto: a GPU where there is one")
+
+
+class SurrogateChoice(StudyPart):
+    """A model of the runs of all states of the stage; one search for all of them (study/contextual.py)."""
+
+    kind: Literal["surrogate"]
+    points: int = Field(4, ge=1, description="random points that run on each case at first")
+    probes: int = Field(2, ge=0, description="times that a promising point of each state and class is tried")
+    probe_cases: int = Field(8, ge=1, description="cases of the state that it is tried on")
+    finalists: int = Field(2, ge=1, description="points of each state and class that run on all its cases, at most")
+    least_gain: float = Field(
+        0.02, ge=0, description="a further finalist is expected to gain so much, in standard deviations of the cost "
+        "over the space"
+    )  # fmt: skip
+    budget: int | None = Field(None, ge=1, description="no further finalists after so many runs of the stage")
+    model: ModelSettings = ModelSettings()
+    aim: Literal[0] = 0
+
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """Refuse: there is no search of a single state.
+
+        Raises:
+            TrainingError: always.
+        """
+        del space, candidates, samples, steps
+        raise TrainingError(
+            "search: expected one that searches each state by itself, got `kind: surrogate`; use it for stages alone"
+        )
 
 
 @dataclass(frozen=True, eq=False)

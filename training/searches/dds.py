@@ -30,20 +30,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
 from training.errors import TrainingError
 from training.fields import StudyPart
-from training.searches.pending import Pending
-from training.searches.search import Found, Proposal, Score, score_from_json
-from training.searches.space import Space
+from training.searches.base import BaseSearch
+from training.searches.search import Score, Search
+from training.searches.space import Point, Space
 from training.searches.surrogate import Surrogate
 
-__all__ = ["AnnealingSettings", "DdsSearch", "DdsSettings", "latin_hypercube"]
+__all__ = ["DdsChoice", "DdsSearch", "LocalChoice", "latin_hypercube"]
 
 
 class AnnealingSettings(StudyPart):
@@ -66,13 +65,6 @@ class AnnealingSettings(StudyPart):
         4.0, gt=0, description="energy of missing the target by as much as the target itself"
     )
     widen: float = Field(1.0, ge=1, description="the box's widths, in those of the paper")
-
-
-class DdsSettings(AnnealingSettings):
-    """The choices of DDS, beside its seed."""
-
-    intervals: int = Field(24, ge=3, description="k0: intervals of every range, and so the number of initial samples")
-    placement: Literal["centre", "random"] = Field("random", description="where in its interval a sample lies")
 
 
 def latin_hypercube(*, intervals: int, dimensions: int, placement: str, seed: Sequence[int]) -> list[list[float]]:
@@ -117,8 +109,8 @@ def _between(start: float, end: float, progress: float) -> float:
     return start * math.exp(progress * math.log(end / start))
 
 
-class DdsSearch:
-    """One run of DDS on a space; a `Search`.
+class DdsSearch(BaseSearch):
+    """One run of DDS on a space.
 
     samples: the positions that are evaluated first. seed: of the annealing alone, so that searches for other targets
     can share the samples, and their runs. reach: half width of the annealing's box around the best sample, in
@@ -136,12 +128,12 @@ class DdsSearch:
     ) -> None:
         if not samples:
             raise TrainingError("search: expected at least one sample or candidate to begin with, got none")
+        super().__init__([space.point(sample) for sample in samples], steps=settings.steps)
         self._space = space
         self._settings = settings
         self._samples = [list(sample) for sample in samples]
         self._reach = reach
         self._rng = np.random.default_rng(list(seed))
-        self._pending = Pending()
         self._surrogate = Surrogate()
         self._sampled: dict[int, Score] = {}  # until the last sample has its score
         self._box: list[tuple[float, float]] = []
@@ -151,42 +143,15 @@ class DdsSearch:
         self._accept_below = math.inf
 
     @property
-    def done(self) -> bool:
-        """The budget is spent."""
-        return self._pending.scored >= self.budget
-
-    @property
-    def best(self) -> Found | None:
-        """The best point so far."""
-        return self._pending.best
-
-    @property
-    def budget(self) -> int:
-        """Initial samples and annealing steps."""
-        return len(self._samples) + self._settings.steps
-
-    @property
     def box(self) -> list[tuple[float, float]]:
         """The bounded space around R0 in positions; empty while samples are out."""
         return list(self._box)
 
-    def ask(self, count: int) -> list[Proposal]:
-        """Initial samples, `count` at a time, then one step at a time: each depends on the score of the one before."""
-        asked, k0 = self._pending.asked, len(self._samples)
-        if asked < k0:
-            batch = self._samples[asked : min(asked + count, k0)]
-            return self._pending.hand_out([self._space.point(p) for p in batch])
-        if self._pending.is_waiting or asked >= self.budget:
-            return []
-        self._propose()
-        return self._pending.hand_out([self._space.point(self._proposed)])
-
-    def tell(self, number: int, score: Score) -> None:
-        """Keep the best; bound the box after the last sample; take or leave a step."""
-        point = self._pending.take(number, score)
+    def _learn(self, number: int, point: Point, score: Score) -> None:
+        """Bound the box after the last sample; take or leave a step."""
         if number < len(self._samples):
             self._sampled[number] = score
-            if self._pending.scored == len(self._samples):
+            if self._scored == len(self._samples):
                 self._end_sampling()
             return
         self._surrogate.add(self._space.positions(point), score)
@@ -196,13 +161,12 @@ class DdsSearch:
     def _end_sampling(self) -> None:
         """In the order of the samples, whatever the order of their scores."""
         for number, score in sorted(self._sampled.items()):
-            self._surrogate.add(self._space.positions(self._space.point(self._samples[number])), score)
-        self._sampled = {}
+            self._surrogate.add(self._space.positions(self._first[number]), score)
         self._start_annealing()
 
     def hopeless(self, number: int, bound: Score) -> bool:
         """It can neither become the best nor be taken as a step."""
-        if not self._pending.cannot_win(bound):
+        if not super().hopeless(number, bound):
             return False
         return number < len(self._samples) or self.energy(bound) >= self._accept_below
 
@@ -211,13 +175,12 @@ class DdsSearch:
         return score.cost + self._settings.violation_weight * max(score.violation, 0.0)
 
     def _start_annealing(self) -> None:
-        best = self._pending.best
+        best = self.best
         if best is None:  # an evaluator that completes no sample; begin in the middle
             self._current = [0.5] * len(self._space.dimensions)
             self._box = [(0.0, 1.0)] * len(self._current)
             return
-        points = [self._space.point(p) for p in self._samples]
-        self._current = self._samples[points.index(best.point)]
+        self._current = self._samples[self._first.index(best.point)]
         self._energy = self.energy(best.score)
         if self._reach is None:
             self._box = neighbours(self._samples, self._current)
@@ -227,14 +190,14 @@ class DdsSearch:
         else:
             self._box = [moved((0.0, 2 * self._reach), x) for x in self._current]
 
-    def _propose(self) -> None:
+    def _next(self, number: int) -> Point:
         """Draw the next step and, before it is evaluated, what it must stay below."""
         s = self._settings
-        step = self._pending.scored - len(self._samples)
+        step = number - len(self._samples)
         chain = math.ceil(s.steps / (s.restarts + 1))
-        if step > 0 and step % chain == 0 and self._pending.best is not None:
-            self._current = self._space.positions(self._pending.best.point)
-            self._energy = self.energy(self._pending.best.score)
+        if step > 0 and step % chain == 0 and self.best is not None:
+            self._current = self._space.positions(self.best.point)
+            self._energy = self.energy(self.best.score)
             if s.box == "follow":
                 self._box = [moved(side, x) for side, x in zip(self._box, self._current, strict=True)]
         progress = (step % chain) / max(chain - 1, 1)
@@ -251,6 +214,7 @@ class DdsSearch:
         u = 1.0 - self._rng.random()  # in (0, 1]
         temperature = _between(s.start_temperature, s.end_temperature, progress)
         self._accept_below = self._energy - temperature * math.log(u)
+        return self._space.point(self._proposed)
 
     def _drawn(self, size: float) -> list[float]:
         """A step of this size, in half widths of the box, from where the annealing stands."""
@@ -262,24 +226,34 @@ class DdsSearch:
             for x, d, (low, high) in zip(self._current, draw, self._box, strict=True)
         ]
 
-    def snapshot(self) -> dict[str, Any]:
-        """Everything that was drawn and scored."""
-        return {
-            **self._pending.snapshot(),
-            "sampled": [[number, asdict(score)] for number, score in sorted(self._sampled.items())],
-            "box": [list(side) for side in self._box],
-            "current": self._current,
-            "energy": None if math.isinf(self._energy) else self._energy,
-            "surrogate": self._surrogate.snapshot(),
-            "rng": self._rng.bit_generator.state,
-        }
 
-    def restore(self, data: dict[str, Any]) -> None:
-        """Go on from a snapshot."""
-        self._pending.restore(data)
-        self._sampled = {number: score_from_json(score) for number, score in data["sampled"]}
-        self._box = [(low, high) for low, high in data["box"]]
-        self._current = list(data["current"])
-        self._energy = math.inf if data["energy"] is None else data["energy"]
-        self._surrogate.restore(data["surrogate"])
-        self._rng.bit_generator.state = data["rng"]
+class DdsChoice(AnnealingSettings):
+    """DDS; the candidates are samples beside those of the hypercube."""
+
+    kind: Literal["dds"] = "dds"
+    intervals: int = Field(24, ge=3, description="k0: intervals of every range, and so the number of initial samples")
+    placement: Literal["centre", "random"] = Field("random", description="where in its interval a sample lies")
+
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """A search. samples, steps: the seeds of the initial samples and of the annealing."""
+        placed = latin_hypercube(intervals=self.intervals, dimensions=len(space.dimensions), placement=self.placement,
+                                 seed=samples)  # fmt: skip
+        return DdsSearch(space, settings=self, samples=[*placed, *map(space.positions, candidates)], seed=steps)
+
+
+class LocalChoice(AnnealingSettings):
+    """Simulated annealing around the best of the candidates."""
+
+    kind: Literal["local"]
+    steps: int = Field(6, ge=0, description="evaluations after those of the candidates")
+    reach: float = Field(0.1, gt=0, le=0.5, description="half width of the box, as a share of each range's logarithm")
+
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """A search. steps: the seed."""
+        del samples
+        return DdsSearch(space, settings=self, samples=list(map(space.positions, candidates)), seed=steps,
+                         reach=self.reach)  # fmt: skip

@@ -2,8 +2,8 @@
 """What the searches share whose points come from a model in a library (ray.py, botorch.py).
 
 The candidates and `initial` points of a Sobol sequence run first. Each further point is a function of the earlier
-points with their scores and of a seed. A library's object is made anew for each point. A snapshot therefore holds the
-points and scores alone, and an interrupted search proposes the same points as an uninterrupted one.
+points with their scores and of a seed. A library's object is made anew for each point. An interrupted search therefore
+proposes the same points as an uninterrupted one.
 
 Hopeless points. The score of a point that stopped early is a bound, and a model must not depend on where it stopped.
 Let v be the smallest violation of a complete score so far, and L the setting `violation_limit`. A point stops once its
@@ -25,16 +25,16 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from training.errors import TrainingError
 from training.fields import StudyPart
-from training.searches.pending import Pending
+from training.searches.base import BaseSearch
 from training.searches.points import sobol_points
-from training.searches.search import Found, Proposal, Score
+from training.searches.search import Score
 from training.searches.space import Point, Space
 
 __all__ = ["MET", "ModelSearch", "ModelSettings", "Propose", "Seen", "quietly", "require_extra", "with_torch"]
@@ -123,8 +123,8 @@ def with_torch(seed: int) -> Iterator[None]:
                 torch.set_num_threads(threads)
 
 
-class ModelSearch:
-    """Candidates and a Sobol sequence, and then the points of a model, one at a time; a `Search`.
+class ModelSearch(BaseSearch):
+    """Candidates and a Sobol sequence, and then the points of a model, one at a time.
 
     samples: the seed of the Sobol sequence, which searches for other targets can share, with its runs. steps: the seed
     of the model.
@@ -141,39 +141,17 @@ class ModelSearch:
         propose: Propose,
     ) -> None:
         sobol = sobol_points(space, count=settings.initial, seed=samples)
-        self._initial = list(dict.fromkeys([*candidates, *sobol]))
+        super().__init__(tuple(dict.fromkeys([*candidates, *sobol])), steps=settings.evaluations - settings.initial)
         self._space = space
         self._settings = settings
         self._steps = tuple(steps)
         self._propose = propose
-        self._pending = Pending()
-        self._scored: dict[int, tuple[Point, float, float | None]] = {}  # violation; cost, None of a bound
+        self._scores: dict[int, tuple[Point, float, float | None]] = {}  # violation; cost, None of a bound
 
-    @property
-    def done(self) -> bool:
-        """The budget is spent."""
-        return self._pending.scored >= self.budget
+    def _next(self, number: int) -> Point:
+        return self._space.point(self._position(number))
 
-    @property
-    def best(self) -> Found | None:
-        """The best point so far."""
-        return self._pending.best
-
-    @property
-    def budget(self) -> int:
-        """The initial points and those of the model."""
-        return len(self._initial) + self._settings.evaluations - self._settings.initial
-
-    def ask(self, count: int) -> list[Proposal]:
-        """Initial points, `count` at a time, and then one at a time: each depends on the score of the one before."""
-        asked = self._pending.asked
-        if asked < len(self._initial):
-            return self._pending.hand_out(self._initial[asked : asked + count])
-        if self._pending.is_waiting or asked >= self.budget:
-            return []
-        return self._pending.hand_out([self._space.point(self._next(asked))])
-
-    def _next(self, number: int) -> Sequence[float]:
+    def _position(self, number: int) -> Sequence[float]:
         seed = int(np.random.SeedSequence([*self._steps, number]).generate_state(1)[0])
         if self.best is None:  # an evaluator that completes no point; nothing is known of the cost
             return [float(x) for x in np.random.default_rng(seed).random(len(self._space.dimensions))]
@@ -188,7 +166,7 @@ class ModelSearch:
         """The points with a score, in the order of their numbers, as a model learns them."""
         limit = self._limit
         seen = []
-        for _, (point, violation, cost) in sorted(self._scored.items()):
+        for _, (point, violation, cost) in sorted(self._scores.items()):
             position = tuple(min(max(x, 0.0), 1.0) for x in self._space.positions(point))
             if cost is None or violation >= limit:
                 seen.append(Seen(position, limit, None))
@@ -202,25 +180,11 @@ class ModelSearch:
         least = 0.0 if self.best is None else max(self.best.score.violation, 0.0)
         return least + self._settings.violation_limit
 
-    def tell(self, number: int, score: Score) -> None:
-        """Keep the score for the model, and the best."""
-        point = self._pending.take(number, score)
-        self._scored[number] = (point, score.violation, score.cost if score.complete else None)
+    def _learn(self, number: int, point: Point, score: Score) -> None:
+        """Keep the score for the model."""
+        self._scores[number] = (point, score.violation, score.cost if score.complete else None)
 
     def hopeless(self, number: int, bound: Score) -> bool:
         """Its violation is at least v + L: neither the best point nor the model depends on how much it is."""
         del number
         return self.best is not None and bound.violation >= self._limit
-
-    def snapshot(self) -> dict[str, Any]:
-        """The scores in the order of their numbers, and the best."""
-        scored = [[list(point), *rest] for _, (point, *rest) in sorted(self._scored.items())]
-        return {**self._pending.snapshot(), "scored_points": scored}
-
-    def restore(self, data: dict[str, Any]) -> None:
-        """Continue from a snapshot."""
-        self._pending.restore(data)
-        self._scored = {
-            number: (tuple(point), violation, cost)
-            for number, (point, violation, cost) in enumerate(data["scored_points"])
-        }

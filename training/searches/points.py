@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from training.errors import TrainingError
-from training.searches.pending import Pending
-from training.searches.search import Found, Proposal, Score
+from training.fields import StudyPart
+from training.searches.base import BaseSearch
+from training.searches.search import Search
 from training.searches.space import Point, Space
 
-__all__ = ["PointsSearch", "grid_points", "sobol_points"]
+__all__ = ["GridChoice", "PointsSearch", "SobolChoice", "grid_points", "sobol_points"]
 
 
 def grid_points(space: Space, *, count: int, counts: Mapping[str, int] | None = None) -> list[Point]:
@@ -45,46 +48,40 @@ def sobol_points(space: Space, *, count: int, seed: Sequence[int]) -> list[Point
     return list(dict.fromkeys(space.point(row) for row in positions.tolist()))
 
 
-class PointsSearch:
-    """All points of a list, in order; a `Search`."""
+class PointsSearch(BaseSearch):
+    """All points of a list, each once, in order."""
 
     def __init__(self, points: Sequence[Point]) -> None:
-        self._points = list(dict.fromkeys(points))
-        self._pending = Pending()
+        super().__init__(tuple(dict.fromkeys(points)))
 
-    @property
-    def done(self) -> bool:
-        """All points have their score."""
-        return self._pending.scored >= len(self._points)
 
-    @property
-    def best(self) -> Found | None:
-        """The point with the best rank so far."""
-        return self._pending.best
+class GridChoice(StudyPart):
+    """Every combination of log-spaced values."""
 
-    @property
-    def budget(self) -> int:
-        """The number of points."""
-        return len(self._points)
+    kind: Literal["grid"]
+    count: int = Field(10, ge=2, description="values of each parameter, both ends of its range included")
+    counts: dict[str, Annotated[int, Field(ge=2)]] = Field({}, description="of these parameters instead")
+    aim: Literal[0] = 0
 
-    def ask(self, count: int) -> list[Proposal]:
-        """The next `count` points."""
-        asked = self._pending.asked
-        return self._pending.hand_out(self._points[asked : asked + count])
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """A search; it uses no random numbers."""
+        del samples, steps
+        its = {name: count for name, count in self.counts.items() if name in space.names}
+        return PointsSearch([*candidates, *grid_points(space, count=self.count, counts=its)])
 
-    def tell(self, number: int, score: Score) -> None:
-        """Keep the best."""
-        self._pending.take(number, score)
 
-    def hopeless(self, number: int, bound: Score) -> bool:
-        """It cannot become the best."""
-        del number
-        return self._pending.cannot_win(bound)
+class SobolChoice(StudyPart):
+    """A scrambled Sobol sequence."""
 
-    def snapshot(self) -> dict[str, Any]:
-        """The number of scores received, and the best."""
-        return self._pending.snapshot()
+    kind: Literal["sobol"]
+    points: int = Field(64, ge=1, le=65536, description="evaluations beside those of the candidates")
+    aim: Literal[0] = 0
 
-    def restore(self, data: dict[str, Any]) -> None:
-        """Continue from a snapshot."""
-        self._pending.restore(data)
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """A search. samples: the seed."""
+        del steps
+        return PointsSearch([*candidates, *sobol_points(space, count=self.points, seed=samples)])

@@ -14,12 +14,12 @@ If no point meets it, the one with the smallest violation wins.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from training.searches.space import Point
 
-__all__ = ["Found", "Proposal", "Score", "Search", "score_from_json"]
+__all__ = ["Evaluation", "Found", "Proposal", "Score", "Search"]
 
 
 @dataclass(frozen=True)
@@ -50,26 +50,12 @@ class Score:
         return (max(self.violation, 0.0), self.cost)
 
 
-def score_from_json(data: dict[str, Any]) -> Score:
-    """Read the data that `dataclasses.asdict` made of a score."""
-    return Score(**data)
-
-
 @dataclass(frozen=True)
 class Found:
     """A point with its complete score."""
 
     point: Point
     score: Score
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
-        return {"point": list(self.point), "score": asdict(self.score)}
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Found:
-        """From the data of `to_json`."""
-        return Found(tuple(data["point"]), score_from_json(data["score"]))
 
 
 @dataclass(frozen=True)
@@ -79,15 +65,6 @@ class Evaluation:
     delay_class: int
     point: Point
     score: Score
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON data."""
-        return {"class": self.delay_class, "point": list(self.point), "score": asdict(self.score)}
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Evaluation:
-        """From the data of `to_json`."""
-        return Evaluation(data["class"], tuple(data["point"]), score_from_json(data["score"]))
 
 
 @dataclass(frozen=True)
@@ -99,7 +76,10 @@ class Proposal:
 
 
 class Search(Protocol):
-    """A search strategy. Its seed is given when it is made, and its state can be serialised."""
+    """A search strategy. Its seed is given when it is made: the same scores lead to the same proposals.
+
+    An interrupted search therefore continues as a new one that receives the scores of the earlier one again.
+    """
 
     @property
     def done(self) -> bool:
@@ -125,9 +105,3 @@ class Search(Protocol):
 
     def hopeless(self, number: int, bound: Score) -> bool:
         """Whether the proposal of that number cannot change the result, even with a score as good as this bound."""
-
-    def snapshot(self) -> dict[str, Any]:
-        """The whole state as JSON data, while no score is missing."""
-
-    def restore(self, data: dict[str, Any]) -> None:
-        """Continue from a snapshot of a search that was made with the same settings."""

@@ -113,11 +113,3 @@ class Surrogate:
             return above
         below = float(delays[met].max())
         return max(below, (below + above) / 2)
-
-    def snapshot(self) -> list[list[float]]:
-        """All that was learnt."""
-        return [list(row) for row in self._rows]
-
-    def restore(self, rows: Sequence[Sequence[float]]) -> None:
-        """Go on from a snapshot."""
-        self._rows = [list(row) for row in rows]

@@ -86,10 +86,10 @@ def _provenance(study: Study, parts: Mapping[str, Part], states: list[dict[str, 
 def _unseen_scores(study: Study, state: State, part: Part) -> list[Score]:
     """The rows of a state on cases of unseen recordings, by class; none where there are none."""
     s = study.settings
-    cases = study.workload.cases([state], "judging", Sample()) if study.unseen else []
+    cases = study.workload.cases([state], "validation", Sample()) if study.unseen else []
     if not cases:
         return []
-    objectives = s.objective.objectives(s.cca, "judging")
+    objectives = s.objective.objectives(s.cca, "validation")
     runner = CaseRunner(s.cca, s.names, objectives, threads=study.threads)
     requests = [Request(found.point, one) for found, one in zip(part.found, objectives, strict=True)]
     return Evaluator(runner, cases, rounds=(1.0,)).evaluate(requests)

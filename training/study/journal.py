@@ -3,8 +3,8 @@
 
 A folder with a file of each finished part (NAME.json) and of the last snapshot of each task that has begun
 (NAME.begun), each written whole or not at all, under a name that carries the study's key: a digest over its settings,
-the traces and the version of core and simulator, which their comments and formatting do not change. Files of another
-key are not this study's; they are neither used nor touched.
+the traces and the version of core and simulator. Files of another key are not this study's; they are neither used nor
+touched.
 """
 
 from __future__ import annotations

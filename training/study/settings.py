@@ -18,12 +18,12 @@ import hashlib
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from emulation.errors import EmulationError
-from emulation.files import first_fault, read_document
+from emulation.scenario.files import first_fault, read_document
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, DelayClass, Ensemble, canonical_json
 from training.errors import TrainingError
@@ -36,9 +36,8 @@ from training.verification.settings import VerifySettings
 from training.workloads import ClockSettings, Sample, State, WorkloadSettings
 from training.workloads.axes import AxesSettings
 
-__all__ = ["SCHEMA", "ConfirmSettings", "StageSettings", "StudySettings", "load_study", "study_of"]
+__all__ = ["ConfirmSettings", "StageSettings", "StudySettings", "load_study", "study_of"]
 
-SCHEMA = "ccatune-study/2"
 DEFAULTS = "defaults"
 AxisName = Literal["throughput", "min_rtt", "limit"]
 
@@ -121,14 +120,6 @@ class StudySettings(StudyPart):
                 raise ValueError(f"expected a range of {d.name} with its default "
                                  f"{ALGORITHMS[self.cca].param(d.name).default}, got {d.low} to {d.high}")  # fmt: skip
         return self
-
-    @model_serializer(mode="wrap")
-    def _as_it_was_without(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # The digest of a study that verifies nothing does not depend on this field.
-        fields: dict[str, Any] = handler(self)
-        if self.verify is None:
-            fields.pop("verify", None)
-        return fields
 
     def _check_stage(self, stage: StageSettings, earlier: list[StageSettings]) -> None:
         known = {one.name: one for one in earlier}
@@ -240,9 +231,6 @@ def load_study(path: str | Path, *, family: str | None = None, cca: str | None =
         data = read_document(path, what="a study", holding="schema, cca and the choices of training")
     except EmulationError as error:
         raise TrainingError(str(error)) from error
-    if data.get("schema") == "ccatune-study/1":
-        raise TrainingError(f"{path}: expected a study of the schema {SCHEMA}, got ccatune-study/1; "
-                            "write it anew after configs/studies")  # fmt: skip
     if family is not None and "cca" in data and str(data["cca"]).partition("_")[0] != family:
         raise TrainingError(f"{path}: expected a study of {family}, got one of {data['cca']!r}")
     if cca is not None:

@@ -26,7 +26,7 @@ from training.errors import TrainingError
 from training.evaluation.executors import ExecutorName, open_executor
 from training.evaluation.runner import CaseRunner, core_version, model_versions
 from training.evaluation.tasks import Part
-from training.progress import Progress, Silent
+from training.progress import Progress
 from training.searches import Found, Point, Score, Space, SurrogateChoice
 from training.study.contextual import Contextual, union
 from training.study.ensemble import build_ensemble
@@ -83,7 +83,8 @@ def setting_of(
     progress: Progress | None = None,
 ) -> Setting:
     """The study as its workload needs it."""
-    return Setting(study.cca, study.levels, study.seed, study.clock, recordings, unseen, threads, progress or Silent())
+    progress = progress or Progress()
+    return Setting(study.cca, study.levels, study.seed, study.clock, recordings, unseen, threads, progress)
 
 
 def part_name(stage: StageSettings, group: State) -> str:
@@ -96,27 +97,24 @@ def scaled(point: Point, names: Sequence[str], by_class: Sequence[str], scale: f
     return tuple(round(value * scale) if name in by_class else value for value, name in zip(point, names, strict=True))
 
 
-class _Keeper:
-    """Keeps in the journal what an executor reports; see training.evaluation.tasks.Keeper."""
+class _StudyRecorder:
+    """Records in the journal and shows what an executor reports; see TaskRecorder. parts: all finished ones."""
 
     def __init__(self, journal: Journal | None, progress: Progress) -> None:
         self._journal = journal
         self._progress = progress
         kept = journal.parts() if journal else {}
         self.parts = {name: Part.from_json(data) for name, data in kept.items() if not name.startswith(PREFIX)}
+        self.advance = progress.advance
 
-    def advance(self, amount: float) -> None:
-        self._progress.advance(amount)
+    def snapshot_of(self, name: str) -> Any:
+        return self._journal.snapshot_of(name) if self._journal else None
 
-    def snapshot_of(self, name: str) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = self._journal.snapshot_of(name) if self._journal else None
-        return found
-
-    def keep_snapshot(self, name: str, snapshot: dict[str, Any]) -> None:
+    def put_snapshot(self, name: str, snapshot: object) -> None:
         if self._journal:
             self._journal.put_snapshot(name, snapshot)
 
-    def keep(self, name: str, part: Part) -> None:
+    def put(self, name: str, part: Part) -> None:
         if self._journal:
             self._journal.put(name, part.to_json())
         self.parts[name] = part
@@ -135,7 +133,7 @@ class Study:
     recordings: Sequence[Recording]
     unseen: Sequence[Recording] = ()
     threads: int = 2
-    progress: Progress = field(default_factory=Silent)
+    progress: Progress = field(default_factory=Progress)
     executor: ExecutorName = "threads"
     address: str | None = None
     trials: list[dict[str, Any]] = field(default_factory=list, init=False, repr=False)
@@ -163,30 +161,30 @@ class Study:
         verify = self.settings.verify
         if verify is not None:
             require_runner(verify.runner, self.settings.cca)
-        keeper = _Keeper(journal, self.progress)
-        self._expect(keeper.parts)
+        recorder = _StudyRecorder(journal, self.progress)
+        self._expect(recorder.parts)
         contextual: Contextual | None = None
         with open_executor(self.executor, threads=self.threads, address=self.address) as executor:
             for stage in self.settings.all_stages:
-                missing = [group for group in self.groups(stage) if part_name(stage, group) not in keeper.parts]
+                missing = [group for group in self.groups(stage) if part_name(stage, group) not in recorder.parts]
                 search = stage.search or self.settings.search
                 if isinstance(search, SurrogateChoice):
                     contextual = contextual or self.contextual(journal)
-                    tasks = [self._task(stage, group, keeper.parts) for group in self.groups(stage)]
+                    tasks = [self._task(stage, group, recorder.parts) for group in self.groups(stage)]
                     if missing:
                         self.progress.phase(f"searching: {stage.name}", total=contextual.amount(search, tasks))
-                        contextual.stage(stage.name, search, tasks, keeper.keep)
+                        contextual.stage(stage.name, search, tasks, recorder.put)
                     else:
                         contextual.recall(stage.name, tasks)
                     continue
-                tasks = [self._task(stage, group, keeper.parts) for group in missing]
+                tasks = [self._task(stage, group, recorder.parts) for group in missing]
                 if tasks:
                     self.progress.phase(f"searching: {stage.name}", total=sum(task.amount for task in tasks))
-                    executor.run(tasks, keeper)
-        self.trials = trial_rows(self, keeper.parts)
+                    executor.run(tasks, recorder)
+        self.trials = trial_rows(self, recorder.parts)
         if verify is None:
-            return build_ensemble(self, keeper.parts)
-        parts, verified = Verification(self, keeper.parts, verify).run(journal)
+            return build_ensemble(self, recorder.parts)
+        parts, verified = Verification(self, recorder.parts, verify).run(journal)
         return build_ensemble(self, parts, verified)
 
     def _expect(self, parts: Mapping[str, Part]) -> None:

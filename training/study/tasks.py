@@ -12,9 +12,9 @@ from typing import Any
 from training.errors import TrainingError
 from training.evaluation.evaluator import Evaluator, JointSearch, Request
 from training.evaluation.runner import CaseRunner
-from training.evaluation.tasks import Part
+from training.evaluation.tasks import EVALUATIONS, Part
 from training.objectives import Objective
-from training.searches import Evaluation, Found, Point, Search, SearchSettings, Space
+from training.searches import Found, Point, Search, SearchSettings, Space
 from training.workloads import Case
 
 __all__ = ["ClassTask", "SearchTask", "confirmed"]
@@ -68,31 +68,32 @@ class SearchTask:
         samples, steps = one.seeds
         return self.search.make(one.space, one.candidates, samples=samples, steps=steps)
 
-    def begin(self, threads: int, kept: dict[str, Any] | None = None) -> SearchRun:
+    def begin(self, threads: int, snapshot: Any = None) -> SearchRun:
         """See Task."""
-        return SearchRun(self, threads, kept)
+        return SearchRun(self, threads, snapshot)
 
 
 class SearchRun:
-    """A search task that has begun; see Run. Its last step is the confirmation, if there is one."""
+    """A search task that has begun; see Run. Its last step is the confirmation, if there is one.
 
-    def __init__(self, task: SearchTask, threads: int, kept: dict[str, Any] | None) -> None:
+    A snapshot holds the evaluations so far. The searches receive them again, and so come to the same state.
+    """
+
+    def __init__(self, task: SearchTask, threads: int, snapshot: Any) -> None:
         self._task = task
         self._runner = CaseRunner(task.cca, task.names, [one.objective for one in task.classes], threads=threads)
-        self._evaluator = Evaluator(self._runner, task.cases, rounds=task.rounds)
-        self._joint = JointSearch(self._evaluator, [(task.search_of(one), one.objective) for one in task.classes])
+        evaluator = Evaluator(self._runner, task.cases, rounds=task.rounds)
+        self._joint = JointSearch(evaluator, [(task.search_of(one), one.objective) for one in task.classes])
         self._part: Part | None = None
-        if kept:
-            self._restore(kept)
+        if snapshot:
+            self._repeat(snapshot)
 
-    def _restore(self, kept: dict[str, Any]) -> None:
+    def _repeat(self, snapshot: Any) -> None:
         try:
-            self._evaluator.restore(kept["evaluator"])
-            self._joint.restore(kept["searches"])
-            self._joint.evaluations = [Evaluation.from_json(one) for one in kept["evaluations"]]
-        except (KeyError, TypeError, ValueError) as error:
+            self._joint.repeat(EVALUATIONS.validate_python(snapshot))
+        except ValueError as error:
             raise TrainingError(
-                f"{self._task.name}: expected a snapshot by this version, got {error!r}; "
+                f"{self._task.name}: expected a snapshot of this search, got {error}; "
                 f"remove {self._task.name}.begun from the folder of parts, and resume"
             ) from error
 
@@ -112,20 +113,16 @@ class SearchRun:
             confirmed(again, [*one.candidates, each.point], one.confirming, least_se=self._task.lenience_se)
             for one, each in zip(self._task.classes, self._joint.best, strict=True)
         ]
-        self._part = Part(tuple(best), self._evaluator.runs + again.runs, tuple(self._joint.evaluations))
+        self._part = Part(tuple(best), self._joint.runs + again.runs, tuple(self._joint.evaluations))
         return float(self._task.finalists * carried(self._task.fresh))
 
     def _end_without_confirmation(self) -> None:
         if self._joint.done and not self._task.fresh:
-            self._part = Part(tuple(self._joint.best), self._evaluator.runs, tuple(self._joint.evaluations))
+            self._part = Part(tuple(self._joint.best), self._joint.runs, tuple(self._joint.evaluations))
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state between two steps, as JSON data."""
-        return {
-            "evaluator": self._evaluator.snapshot(),
-            "searches": self._joint.snapshot(),
-            "evaluations": [one.to_json() for one in self._joint.evaluations],
-        }
+    def snapshot(self) -> Any:
+        """The evaluations so far, as JSON data."""
+        return EVALUATIONS.dump_python(tuple(self._joint.evaluations), mode="json")
 
 
 def confirmed(evaluator: Evaluator, points: Sequence[Point], objective: Objective, *, least_se: float) -> Found:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -63,19 +64,11 @@ def choose(points: Sequence[Sequence[Tally]], *, objective: Objective, lenient: 
         return number > 0 and _is_less(points[number], points[0], objective, figure, confidence)
 
     if not any(meets):
-        rivals = [n for n in range(len(points)) if less(n, _violation)]
+        rivals = [n for n in range(len(points)) if less(n, attrgetter("violation"))]
         return Choice(min(rivals, key=lambda n: whole[n].rank, default=0), "missed", meets)
-    rivals = [n for n in range(1, len(points)) if meets[n] and (not meets[0] or less(n, _cost))]
+    rivals = [n for n in range(1, len(points)) if meets[n] and (not meets[0] or less(n, attrgetter("cost")))]
     number = min(rivals, key=lambda n: whole[n].cost, default=0)
     return Choice(number, "replaced" if number else "confirmed", meets)
-
-
-def _violation(score: Score) -> float:
-    return score.violation
-
-
-def _cost(score: Score) -> float:
-    return score.cost
 
 
 def _is_less(

@@ -4,11 +4,11 @@
 In BPF a kernel has one set of parameters of an algorithm, so the runs of one point may run at the same time, and those
 of two points may not. A task therefore has all runs of a point in a state.
 
-A run is late if Mahimahi's shells woke up late (emulation/fidelity/machine.py). Late and failed runs are repeated with
+A run is late if Mahimahi's shells woke up late (emulation/mahimahi/machine.py). Late and failed runs are repeated with
 fewer beside them. After TRIES the run that was the least late counts, and the ensemble states its share of late timers.
 
 Without a kernel (`simulator`) the path has Mahimahi's clock of whole ms (emulation/mahimahi/clock.py). The bursts of
-ACKs of emulation/fidelity/path.py were fitted to BBR and CUBIC. Over them GR with short windows is slower than on the
+ACKs of emulation/mahimahi/path.py were fitted to BBR and CUBIC. Over them GR with short windows is slower than on the
 kernel.
 """
 
@@ -17,23 +17,23 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from emulation.errors import EmulationError
-from emulation.fidelity.machine import LATE_MOST, Watch
 from emulation.mahimahi import in_bpf
 from emulation.mahimahi import runner as host
 from emulation.mahimahi.clock import with_clock_of_mahimahi
-from emulation.measures import Trial
-from emulation.pantheon.logs import TunnelLog
+from emulation.mahimahi.logs import TunnelLog
+from emulation.mahimahi.machine import LATE_MOST, Watch
+from emulation.mahimahi.processors import kept_awake
 from emulation.pantheon.runner import lacking as lacking_for_schemes
 from emulation.pantheon.scenarios import run_scenarios
-from emulation.processors import kept_awake
-from emulation.qos import QoS
-from emulation.scenario import Scenario
-from emulation.simulator import compact_edges_us, simulate_many
+from emulation.run.measures import Trial
+from emulation.run.qos import QoS
+from emulation.run.simulator import compact_edges_us, simulate_many
+from emulation.scenario.model import Scenario
 from emulation.vm import lacking as lacking_for_guests
 from emulation.vm import runner as guest
 from emulation.vm.kernels import FULL_LINE, kernel_line
@@ -57,8 +57,7 @@ Keep = Callable[[str, dict[str, Any]], None]
 class VerifyTask:
     """The runs of a point on cases of a state; picklable, and its results are JSON data.
 
-    numbers: of the runs that are missing; the run of a number has the scenario of that number. resources: what the task
-    occupies of a machine, which has one of `emulation`.
+    numbers: of the runs that are missing; the run of a number has the scenario of that number.
     """
 
     name: str
@@ -66,8 +65,6 @@ class VerifyTask:
     trial: Trial
     scenarios: tuple[Scenario, ...]
     numbers: tuple[int, ...]
-
-    resources: ClassVar[Mapping[str, float]] = {"emulation": 1}
 
     def run(self, keep: Keep, *, width: int) -> bool:
         """Make the runs, at most `width` at the same time. Whether all were in time at the first try.

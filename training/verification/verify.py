@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from emulation.measures import Trial
-from emulation.simulator import compact_edges_us
+from emulation.run.measures import Trial
+from emulation.run.simulator import compact_edges_us
 from kmod.ensemble import canonical_json
 from training.evaluation.evaluator import Evaluator, Request
 from training.evaluation.runner import CaseRunner
@@ -73,7 +73,7 @@ class Verification:
         self._last = s.all_stages[-1]
         self._training = s.objective.objectives(s.cca, "training", margin_se=self._last.margin_se)
         self._plain = s.objective.objectives(s.cca, "confirming", margin_se=0.0)
-        self._judging = s.objective.objectives(s.cca, "judging")
+        self._validation = s.objective.objectives(s.cca, "validation")
         margin = -quantile_of(settings.confidence, settings.runs)
         self._lenient = s.objective.objectives(s.cca, "confirming", margin_se=margin)
         self._runner = CaseRunner(s.cca, s.names, self._training, threads=study.threads)
@@ -234,7 +234,7 @@ class Verification:
     ) -> dict[str, Any]:
         """sides: the tallies of each side, [point][case]. runs: the kept data of the same runs."""
         s = self._study.settings
-        objective = self._judging[contest.delay_class]
+        objective = self._validation[contest.delay_class]
         percentile = s.delay_classes[contest.delay_class].percentile if s.delay_classes else 95
         finalists = []
         for at, finalist in enumerate(contest.finalists):

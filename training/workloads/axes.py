@@ -36,11 +36,6 @@ class RttAxis(StudyPart):
         """As an ensemble has it."""
         return Axis(name, "log", self.shortest_ms * 1000, self.count, self.per_octave)
 
-    @property
-    def middles_ms(self) -> tuple[float, ...]:
-        """The middle of each level, by ratio."""
-        return tuple(self.shortest_ms * 2 ** ((level + 0.5) / self.per_octave) for level in range(self.count))
-
 
 class LimitAxis(StudyPart):
     """Estimated rate limit in octaves. What is lower, and a flow without a limit, belongs to the first level."""

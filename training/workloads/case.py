@@ -13,16 +13,16 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field, model_validator
 
-from emulation.scenario import Scenario
+from emulation.scenario.model import Scenario
 from emulation.traces import Recording
 from kmod.ensemble import Axis
 from training.fields import StudyPart
-from training.progress import Progress, Silent
+from training.progress import Progress
 
 __all__ = ["Case", "ClockSettings", "Purpose", "Sample", "Setting", "State", "Workload"]
 
-Purpose = Literal["training", "confirming", "judging"]
-"""Training data, data that confirm a search, and data that judge its result."""
+Purpose = Literal["training", "confirming", "validation"]
+"""Data that train, data that confirm the result of a search, and data on which an ensemble is validated."""
 
 State = tuple[int, ...]
 """A network state: its level on each axis."""
@@ -30,7 +30,7 @@ State = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A scenario. An algorithm is assigned to its flows when it runs (emulation.measures.Trial).
+    """A scenario. An algorithm is assigned to its flows when it runs (emulation.run.measures.Trial).
 
     key: names the content; equal keys, equal runs. state: the network state that it belongs to. group: its kind, for
     objectives that distinguish kinds. capacity_bytes: the most that its link carries; a run's cost is proportional to
@@ -98,7 +98,7 @@ class Setting:
     recordings: Sequence[Recording] = ()
     unseen: Sequence[Recording] = ()
     threads: int = 1
-    progress: Progress = field(default_factory=Silent)
+    progress: Progress = field(default_factory=Progress)
 
 
 class Workload(Protocol):

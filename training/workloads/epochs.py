@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
-from emulation.simulator import simulate_many
+from emulation.run.simulator import simulate_many
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.traces import Recording
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, Deployment, Ensemble, table_text
@@ -117,7 +117,7 @@ class Epochs:
 
     @cached_property
     def unseen(self) -> list[StateEpoch]:
-        """The epochs that judge."""
+        """The validation epochs."""
         return self._measure("measuring unseen levels", self._setting.unseen)
 
     @cached_property
@@ -187,7 +187,7 @@ class Epochs:
 
     def _epochs(self, state: State, purpose: Purpose, sample: Sample) -> Sequence[StateEpoch]:
         maximum = sample.maximum or self._settings.maximum
-        if purpose == "judging":
+        if purpose == "validation":
             return choose([epoch for epoch in self.unseen if self.state_of(epoch) == state], maximum)
         plan = self.plans[state]
         its = [epoch for epoch in self.epochs if self._state(0, epoch.rtt)[1:] == state[1:]]
@@ -235,5 +235,6 @@ class Epochs:
 
         results = simulate_many(scenarios, threads=setting.threads, progress=progress)
         return [
-            [Turn(round(turn.at_ms), turn.measured_bytes_per_s) for turn in result.flows[0].turns] for result in results
+            [Turn(round(turn.at_ms), turn.measured_bytes_per_s) for turn in result.flows[0].epoch_ends]
+            for result in results
         ]

@@ -10,7 +10,7 @@
 R, RTT, B, access rate and times are drawn evenly on a logarithmic scale, R and RTT within the levels of a state. R
 belongs to the axis of limits, or of throughput where the algorithm has none. Each case is drawn by itself from the
 study's seed, its purpose, its state and its number. Further cases of a state therefore leave the others as they are,
-and no case that confirms or judges was drawn for training.
+and no case that confirms or validates was drawn for training.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from emulation.path import GilbertElliott, Jitter, Policer, RateStep, SteppedPolicer
-from emulation.scenario import WIRE, FlowSpec, LinkSpec, Scenario
-from emulation.simulator import BYTES_PER_S
+from emulation.run.simulator import BYTES_PER_S
+from emulation.scenario.model import WIRE, FlowSpec, LinkSpec, Scenario
+from emulation.scenario.path import GilbertElliott, Jitter, Policer, RateStep, SteppedPolicer
 from emulation.traces import Recording, place_of
 from kmod.ensemble import Axis
-from training.fields import Drawn, StudyPart
+from training.fields import StudyPart
 from training.workloads.axes import level_bounds
 from training.workloads.case import Case, Purpose, Sample, Setting, State
 
@@ -36,12 +36,22 @@ __all__ = ["KINDS", "PURPOSES", "Kind", "Policed", "PolicedSettings"]
 
 Kind = Literal["limited", "lifted", "unlimited"]
 KINDS: tuple[Kind, ...] = ("limited", "lifted", "unlimited")
-PURPOSES: tuple[Purpose, ...] = ("training", "judging", "confirming")
+PURPOSES: tuple[Purpose, ...] = ("training", "validation", "confirming")
 MOST_TIMES = 4.0  # a file that takes so many times as long as R takes for it is not waited for
 
 
+def _ascending(ends: tuple[float, float]) -> tuple[float, float]:
+    if not 0 < ends[0] <= ends[1]:
+        raise ValueError(f"expected two ends above 0, the lower one first, got {list(ends)}")
+    return ends
+
+
+Drawn = Annotated[tuple[float, float], AfterValidator(_ascending)]
+"""The ends of a range from which values are drawn evenly on a logarithmic scale."""
+
+
 class Burst(StudyPart):
-    """Loss in bursts (emulation/path.py, GilbertElliott)."""
+    """Loss in bursts (emulation/scenario/path.py, GilbertElliott)."""
 
     to_bad: float = Field(gt=0, le=1)
     to_good: float = Field(gt=0, le=1)

@@ -18,7 +18,7 @@ struct EpochTurn {
     std::uint64_t measured_bytes_per_s;
     std::uint32_t epoch;   // the epoch that begins
     std::uint32_t state;   // UINT32_MAX: none
-    std::uint8_t turn;     // enum ens_turn
+    std::uint8_t turn;     // enum ens_epoch_end
 };
 
 // R-TCP's estimate of a flow's rate limiter, which it uses from at_us on.

@@ -78,7 +78,7 @@ public:
 
     // Call before each ACK.
     // Discards knowledge of the client that has expired, and updates the flow's unsent and unacknowledged bytes.
-    void weigh(rtcp_flow* flow, std::uint64_t now_us, std::uint32_t waiting_pkts) {
+    void update_share(rtcp_flow* flow, std::uint64_t now_us, std::uint32_t waiting_pkts) {
         if (entry_) clients_->on_ack(entry_, now_us);
         rtcp_flow_update_share(flow, get(), std::uint64_t{waiting_pkts} * kMssBytes);
     }
@@ -157,9 +157,9 @@ public:
             return;
         rtcp_ens_on_ack(ens_.get(), &client, &defaults_, &table_->table(), &ack, params);
         const ens_flow& flow = ens_->flow;
-        if (flow.turn != ENS_WAITED) [[unlikely]]
+        if (flow.epoch_end != ENS_WAITED) [[unlikely]]
             turns_.push_back(
-                {ack.now_us, flow.clock.measured_bytes_per_s, flow.clock.epoch, flow.clock.state, flow.turn});
+                {ack.now_us, flow.clock.measured_bytes_per_s, flow.clock.epoch, flow.clock.state, flow.epoch_end});
     }
 
     void on_event(const cca_event& event) {
@@ -191,7 +191,7 @@ public:
         rtcp_cubic_init(&state_, &params_, client_.get(), &start);
         rtcp_cubic_bound(&state_, &params_, client_.get(), window);
     }
-    void weigh(std::uint64_t now_us, std::uint32_t waiting_pkts) { client_.weigh(&state_.flow, now_us, waiting_pkts); }
+    void update_share(std::uint64_t now_us, std::uint32_t waiting_pkts) { client_.update_share(&state_.flow, now_us, waiting_pkts); }
     void on_ack(const cca_ack& ack, cca_window* window) {
         rtcp_cubic_on_ack(&state_, &params_, client_.get(), &ack, window);
         rows_.on_ack(*client_.get(), ack, &params_.rtcp);
@@ -242,7 +242,7 @@ public:
         rtcp_bbr1_init(&state_, &params_, client_.get(), &start, hash_, &decision_);
     }
     void on_ack(const cca_ack& ack) override {
-        client_.weigh(&state_.flow, ack.now_us, host.waiting_pkts);
+        client_.update_share(&state_.flow, ack.now_us, host.waiting_pkts);
         rtcp_bbr1_on_ack(&state_, &params_, client_.get(), &ack, &decision_);
         rows_.on_ack(*client_.get(), ack, &params_.rtcp);
         least_burst_pkts_ = decision_.pacing_bytes_per_s < kSingleBelow ? 1 : 2;
@@ -283,7 +283,7 @@ public:
     }
     void on_loss(const cca_loss& loss) override { rtcp_bbr3_on_loss(&state_, &params_, &loss); }
     void on_ack(const cca_ack& ack) override {
-        client_.weigh(&state_.flow, ack.now_us, host.waiting_pkts);
+        client_.update_share(&state_.flow, ack.now_us, host.waiting_pkts);
         rtcp_bbr3_on_ack(&state_, &params_, client_.get(), &ack, &decision_);
         rows_.on_ack(*client_.get(), ack, &params_.rtcp);
         client_.note(&state_.flow, ack.now_us);

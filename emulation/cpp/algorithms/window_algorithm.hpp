@@ -9,7 +9,7 @@
 //   u32      ssthresh(cca_window*)                  a loss episode begins
 //   u32      undo(const cca_window*)                it was spurious
 //   void     on_event(const cca_event&)             called after the functions above that belong to the event
-//   void     weigh(now_us, waiting_pkts)            optional: before on_ack(), with HostView::waiting_pkts
+//   void     update_share(now_us, waiting_pkts)            optional: before on_ack(), with HostView::waiting_pkts
 //   void     end()                                  optional: the connection ends
 //
 // States of the window:
@@ -48,8 +48,8 @@ public:
     }
 
     void on_ack(const cca_ack& ack) final {
-        if constexpr (requires { core_.weigh(ack.now_us, host.waiting_pkts); })
-            core_.weigh(ack.now_us, host.waiting_pkts);
+        if constexpr (requires { core_.update_share(ack.now_us, host.waiting_pkts); })
+            core_.update_share(ack.now_us, host.waiting_pkts);
         core_.on_ack(ack, &window_);
         if (state_ == State::reducing) {
             decide(prr_.window(ack, window_.ssthresh_pkts, host.sent_pkts, host.advanced));

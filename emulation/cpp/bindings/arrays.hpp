@@ -6,6 +6,8 @@
 #include <nanobind/ndarray.h>
 
 #include <cstddef>
+#include <functional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,16 @@ template <class T>
 nb::ndarray<nb::numpy, T> owned(std::vector<T> values) {
     const std::size_t n = values.size();
     return owned(std::move(values), {n});
+}
+
+// An array with a value of each row.
+// value: a member of the row, or a function of it.
+template <class Row, class Value>
+auto column(const std::vector<Row>& rows, Value value, std::vector<std::size_t> shape = {}) {
+    std::vector<std::decay_t<std::invoke_result_t<Value, const Row&>>> values;
+    values.reserve(rows.size());
+    for (const Row& row : rows) values.push_back(std::invoke(value, row));
+    return owned(std::move(values), shape.empty() ? std::vector<std::size_t>{rows.size()} : std::move(shape));
 }
 
 }  // namespace ccatune

@@ -8,7 +8,6 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -43,51 +42,45 @@ std::vector<SimulationResult> run(const std::vector<Job>& jobs, unsigned threads
     return results;
 }
 
+// The bins of a histogram of each run, one run after the other.
+std::vector<std::uint32_t> bins(const std::vector<Measure>& runs, decltype(&Measure::delay_hist) histogram) {
+    std::vector<std::uint32_t> all;
+    all.reserve(runs.size() * CompactBins::kBins);
+    for (const Measure& run : runs) all.insert(all.end(), (run.*histogram).begin(), (run.*histogram).end());
+    return all;
+}
+
 Dict measure_all(const std::vector<Job>& cases, const std::vector<Trial>& trials, unsigned threads,
                  const nb::object& progress) {
-    const std::size_t n = cases.size(), m = trials.size(), runs = n * m;
-    std::vector<std::uint64_t> capacity(runs), delivered(runs), goodput(runs), packets(runs), sent(runs),
-        retransmitted(runs), offered(runs);
-    std::vector<double> busy(runs);
-    std::vector<std::uint8_t> complete(runs), detecting(runs), limited(runs);
-    std::vector<std::uint32_t> delays(runs * CompactBins::kBins), srtts(runs * CompactBins::kBins);
+    const std::size_t n = cases.size(), m = trials.size();
+    std::vector<Measure> runs(n * m);
     const auto watch = watcher(progress);
     const auto piece = [&](std::size_t i, const Cancel& cancel) {
-        const Measure one = measure(cases[i / m], trials[i % m], cancel);
-        const auto at = static_cast<std::ptrdiff_t>(i * CompactBins::kBins);
-        capacity[i] = one.capacity_bytes;
-        delivered[i] = one.delivered_bytes;
-        goodput[i] = one.goodput_bytes;
-        packets[i] = one.packets;
-        sent[i] = one.sent_pkts;
-        retransmitted[i] = one.retransmitted_pkts;
-        offered[i] = one.offered_bytes;
-        busy[i] = one.busy_s;
-        complete[i] = one.complete;
-        detecting[i] = one.detecting;
-        limited[i] = one.limited;
-        std::copy(one.delay_hist.begin(), one.delay_hist.end(), delays.begin() + at);
-        std::copy(one.srtt_hist.begin(), one.srtt_hist.end(), srtts.begin() + at);
+        runs[i] = measure(cases[i / m], trials[i % m], cancel);
     };
     {
         const nb::gil_scoped_release no_gil;
-        run_pool(runs, threads, piece, watch);
+        run_pool(runs.size(), threads, piece, watch);
     }
     Dict out;
-    const auto add = [&](const char* name, auto&& values) { out[name] = owned(std::move(values), {n, m}); };
-    add("capacity_bytes", capacity);
-    add("delivered_bytes", delivered);
-    add("goodput_bytes", goodput);
-    add("packets", packets);
-    add("sent_pkts", sent);
-    add("retransmitted_pkts", retransmitted);
-    add("offered_bytes", offered);
-    add("busy_s", busy);
-    add("complete", complete);
-    add("detecting", detecting);
-    add("limited", limited);
-    out["delay_counts"] = owned(std::move(delays), {n, m, CompactBins::kBins});
-    out["srtt_counts"] = owned(std::move(srtts), {n, m, CompactBins::kBins});
+    const auto add = [&](const char* name, auto member) { out[name] = column(runs, member, {n, m}); };
+    // NumPy's booleans have one byte. A std::vector of bool has bits.
+    const auto add_flag = [&](const char* name, auto member) {
+        add(name, [member](const Measure& run) { return static_cast<std::uint8_t>(run.*member); });
+    };
+    add("capacity_bytes", &Measure::capacity_bytes);
+    add("delivered_bytes", &Measure::delivered_bytes);
+    add("goodput_bytes", &Measure::goodput_bytes);
+    add("packets", &Measure::packets);
+    add("sent_pkts", &Measure::sent_pkts);
+    add("retransmitted_pkts", &Measure::retransmitted_pkts);
+    add("offered_bytes", &Measure::offered_bytes);
+    add("busy_s", &Measure::busy_s);
+    add_flag("complete", &Measure::complete);
+    add_flag("detecting", &Measure::detecting);
+    add_flag("limited", &Measure::limited);
+    out["delay_counts"] = owned(bins(runs, &Measure::delay_hist), {n, m, CompactBins::kBins});
+    out["srtt_counts"] = owned(bins(runs, &Measure::srtt_hist), {n, m, CompactBins::kBins});
     return out;
 }
 
@@ -108,8 +101,10 @@ void bind_jobs(nb::module_& m) {
                                           .window_pkts = window_pkts,
                                           .autotune = autotune};
             },
-            "ack_every"_a, "delay_ms"_a, "quick_acks"_a, "burst_pkts"_a, "burst_gap_ms"_a, "window_pkts"_a,
-            "autotune"_a);
+            "ack_every"_a = ReceiverConfig{}.ack_every, "delay_ms"_a = ReceiverConfig{}.delay.s() * 1000,
+            "quick_acks"_a = ReceiverConfig{}.quick_acks, "burst_pkts"_a = ReceiverConfig{}.burst_pkts,
+            "burst_gap_ms"_a = ReceiverConfig{}.burst_gap.s() * 1000, "window_pkts"_a = ReceiverConfig{}.window_pkts,
+            "autotune"_a = false);
     nb::class_<FlowJob>(m, "FlowJob", "A flow: its algorithm, parameters and table, and when it runs.")
         .def(
             "__init__",
@@ -123,8 +118,8 @@ void bind_jobs(nb::module_& m) {
             "cca"_a, "params"_a, "table"_a.none() = nb::none(), "delay_class"_a = 0, "start_s"_a = 0.0,
             "stop_s"_a.none() = nb::none(), "transfers"_a = std::vector<Transfer>{}, "client"_a = 0u,
             "receiver"_a = ReceiverConfig{}, "after"_a.none() = nb::none(), "video"_a.none() = nb::none(),
-            "transfers: none is data without end, unless there is a video. client: whose buckets it draws from and whose limiter R-TCP knows, "
-            "numbered from 0. after: start_s counts from the end of that flow, one before this.");
+            "transfers: none is data without end, unless there is a video. client: the receiving client, numbered from 0, "
+            "whose flows share buckets and R-TCP's knowledge. after: start_s counts from the end of that earlier flow.");
     nb::class_<Job>(m, "Job", "One run.")
         .def(
             "__init__",
@@ -153,11 +148,11 @@ void bind_jobs(nb::module_& m) {
             "flows"_a, "link"_a, "before"_a, "behind"_a, "acks"_a, "rtt_ms"_a, "loss"_a, "duration_s"_a,
             "warmup_s"_a, "window_s"_a, "sample_s"_a, "seed"_a, "audit"_a = false,
             "keep_s"_a = 0.0, "delays"_a.none() = nb::none(),
-            "audit: check at every event that all adds up; RuntimeError says what does not. keep_s: what R-TCP knows "
-            "of a client outlives its connections by so much. delays: those of ACKs, in place of rtt_ms.");
+            "audit: check the accounts at every event; a RuntimeError reports the first fault. keep_s: time for which "
+            "R-TCP's knowledge of a client is kept after its last connection. delays: of the ACKs, in place of rtt_ms.");
     m.def("run", &run, "jobs"_a, "threads"_a, "progress"_a.none() = nb::none(),
           "Run jobs on threads, without the GIL; progress(done) is called about ten times a second.");
-    nb::class_<Trial>(m, "Trial", "What all flows of a case run.")
+    nb::class_<Trial>(m, "Trial", "The algorithm of all flows of a case.")
         .def(
             "__init__",
             [](Trial* self, std::string cca, std::vector<std::uint32_t> params, std::shared_ptr<Table> table) {

@@ -39,17 +39,14 @@ std::shared_ptr<DelaySteps> make_delays(const std::vector<std::pair<double, doub
     return std::make_shared<DelaySteps>(std::move(out), Duration::from_s(period_s));
 }
 
-PolicerConfig make_policer(double rate_bytes_per_s, std::uint64_t bucket_bytes, bool per_flow) {
-    return {static_cast<std::uint64_t>(std::llround(rate_bytes_per_s)), bucket_bytes, per_flow, {}};
-}
+std::uint64_t whole(double bytes_per_s) { return static_cast<std::uint64_t>(std::llround(bytes_per_s)); }
 
 // changes: pairs (at_s, bytes_per_s).
-PolicerConfig make_changing(double rate_bytes_per_s, std::uint64_t bucket_bytes, bool per_flow,
-                            const std::vector<std::pair<double, double>>& changes) {
-    PolicerConfig config = make_policer(rate_bytes_per_s, bucket_bytes, per_flow);
+PolicerConfig make_policer(double rate_bytes_per_s, std::uint64_t bucket_bytes, bool per_flow,
+                           const std::vector<std::pair<double, double>>& changes) {
+    PolicerConfig config{whole(rate_bytes_per_s), bucket_bytes, per_flow, {}};
     for (const auto& [at_s, to_bytes_per_s] : changes)
-        config.changes.push_back(
-            {Instant{} + Duration::from_s(at_s), static_cast<std::uint64_t>(std::llround(to_bytes_per_s))});
+        config.changes.push_back({Instant{} + Duration::from_s(at_s), whole(to_bytes_per_s)});
     return config;
 }
 
@@ -80,11 +77,11 @@ void bind_path(nb::module_& m);
 void bind_path(nb::module_& m) {
     bind_links(m);
     nb::class_<PolicerConfig>(m, "Policer", "A token bucket that drops what does not conform.")
-        .def(nb::new_(&make_changing), "rate_bytes_per_s"_a, "bucket_bytes"_a, "per_flow"_a,
+        .def(nb::new_(&make_policer), "rate_bytes_per_s"_a, "bucket_bytes"_a, "per_flow"_a,
              "changes"_a = std::vector<std::pair<double, double>>{}, "changes: (at_s, bytes_per_s), ascending.");
     nb::class_<ShaperConfig>(m, "Shaper", "A token bucket that queues what does not conform.")
         .def(nb::new_([](double rate_bytes_per_s, std::uint64_t bucket_bytes, bool per_flow, std::uint64_t queue_bytes) {
-                 return ShaperConfig{make_policer(rate_bytes_per_s, bucket_bytes, per_flow), queue_bytes};
+                 return ShaperConfig{make_policer(rate_bytes_per_s, bucket_bytes, per_flow, {}), queue_bytes};
              }),
              "rate_bytes_per_s"_a, "bucket_bytes"_a, "per_flow"_a, "queue_bytes"_a);
     nb::class_<RandomLossConfig>(m, "RandomLoss", "Loses a share of the packets, each by itself.")
@@ -99,19 +96,19 @@ void bind_path(nb::module_& m) {
                  return DelayerConfig{share, from_ms(least_ms), from_ms(most_ms), in_order};
              }),
              "share"_a, "least_ms"_a, "most_ms"_a, "in_order"_a);
-    nb::class_<ClockConfig>(m, "Clock", "Holds packets until a clock ticks, least to most ms behind its last tick.")
+    nb::class_<ClockConfig>(m, "Clock", "Holds packets until a clock ticks, least to most ms after its last tick.")
         .def(nb::new_([](double least_ms, double most_ms) { return ClockConfig{from_ms(least_ms), from_ms(most_ms)}; }),
              "least_ms"_a, "most_ms"_a);
     nb::class_<DelaySteps>(m, "DelaySteps", "A delay of one direction by time: (at_s, ms), the first at 0.")
         .def(nb::new_(&make_delays), "steps"_a, "period_s"_a = 0.0, "period_s: after which they repeat; 0: never.");
     nb::class_<BaseDelayConfig>(m, "BaseDelay", "Delays packets by the delay in force when they enter, in order.")
         .def(nb::new_([](std::shared_ptr<DelaySteps> steps) { return BaseDelayConfig{std::move(steps)}; }), "steps"_a);
-    nb::class_<AckPathConfig>(m, "AckPath", "How ACKs come back: held for bursts, over an uplink.")
+    nb::class_<AckPathConfig>(m, "AckPath", "The way of ACKs: held for bursts, then over an uplink.")
         .def(nb::new_([](double interval_ms, std::optional<LinkConfig> uplink) {
                  return AckPathConfig{from_ms(interval_ms), std::move(uplink)};
              }),
              "interval_ms"_a = 0.0, "uplink"_a.none() = nb::none());
-    nb::class_<Transfer>(m, "Transfer", "So many transfers of a size, each with an idle gap behind it.")
+    nb::class_<Transfer>(m, "Transfer", "A number of transfers of one size, each followed by an idle gap.")
         .def(nb::new_([](std::uint32_t size_pkts, double gap_s, std::uint32_t count) {
                  return Transfer{size_pkts, Duration::from_s(gap_s), count};
              }),

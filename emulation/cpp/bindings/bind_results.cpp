@@ -44,63 +44,19 @@ Dict element_series_dict(const SimulationResult& r) {
     return out;
 }
 
-void add_transfers(Dict& out, const FlowResult& flow) {
-    std::vector<double> start_s, complete_s;
-    std::vector<std::uint32_t> size_pkts;
-    for (const TransferResult& t : flow.transfers) {
-        start_s.push_back(t.start_s);
-        complete_s.push_back(t.complete_s);
-        size_pkts.push_back(t.size_pkts);
-    }
-    out["transfer_start_s"] = owned(std::move(start_s));
-    out["transfer_complete_s"] = owned(std::move(complete_s));
-    out["transfer_size_pkts"] = owned(std::move(size_pkts));
-}
+// -1: not complete.
+double complete_s(const ChunkResult& chunk) { return chunk.complete == Instant::never() ? -1 : chunk.complete.s(); }
 
-void add_chunks(Dict& out, const FlowResult& flow) {
-    std::vector<std::uint32_t> bitrate, size;
-    std::vector<double> start_s, complete_s, rebuffer_s, buffer_s;
-    for (const ChunkResult& c : flow.chunks) {
-        bitrate.push_back(c.bitrate_kbps);
-        size.push_back(c.size_bytes);
-        start_s.push_back(c.start.s());
-        complete_s.push_back(c.complete == Instant::never() ? -1 : c.complete.s());
-        rebuffer_s.push_back(c.rebuffer.s());
-        buffer_s.push_back(c.buffer.s());
-    }
-    out["chunk_bitrate_kbps"] = owned(std::move(bitrate));
-    out["chunk_size_bytes"] = owned(std::move(size));
-    out["chunk_start_s"] = owned(std::move(start_s));
-    out["chunk_complete_s"] = owned(std::move(complete_s));
-    out["chunk_rebuffer_s"] = owned(std::move(rebuffer_s));
-    out["chunk_buffer_s"] = owned(std::move(buffer_s));
-}
-
-void add_limits(Dict& out, const FlowResult& flow) {
-    std::vector<std::uint64_t> at, bucket, rate;
-    std::vector<std::uint32_t> kind;
-    for (const LimitEstimate& l : flow.limits) {
-        at.push_back(l.at_us);
-        bucket.push_back(l.bucket_bytes);
-        rate.push_back(l.bytes_per_s);
-        kind.push_back(l.kind);
-    }
-    out["limit_at_us"] = owned(std::move(at));
-    out["limit_bucket_bytes"] = owned(std::move(bucket));
-    out["limit_bytes_per_s"] = owned(std::move(rate));
-    out["limit_kind"] = owned(std::move(kind));
+void add_chunks(Dict& out, const std::vector<ChunkResult>& chunks) {
+    out["chunk_bitrate_kbps"] = column(chunks, &ChunkResult::bitrate_kbps);
+    out["chunk_size_bytes"] = column(chunks, &ChunkResult::size_bytes);
+    out["chunk_start_s"] = column(chunks, [](const ChunkResult& c) { return c.start.s(); });
+    out["chunk_complete_s"] = column(chunks, &complete_s);
+    out["chunk_rebuffer_s"] = column(chunks, [](const ChunkResult& c) { return c.rebuffer.s(); });
+    out["chunk_buffer_s"] = column(chunks, [](const ChunkResult& c) { return c.buffer.s(); });
 }
 
 Dict flow_dict(const FlowResult& flow) {
-    std::vector<std::uint64_t> at, measured;
-    std::vector<std::uint32_t> epoch, state, turn;
-    for (const EpochTurn& t : flow.turns) {
-        at.push_back(t.at_us);
-        measured.push_back(t.measured_bytes_per_s);
-        epoch.push_back(t.epoch);
-        state.push_back(t.state);
-        turn.push_back(t.turn);
-    }
     Dict out;
     out["delivered_pkts"] = flow.delivered_pkts;
     out["goodput_pkts"] = flow.goodput_pkts;
@@ -111,57 +67,57 @@ Dict flow_dict(const FlowResult& flow) {
     out["all_sent_pkts"] = flow.all_sent_pkts;
     out["complete_s"] = flow.complete_s;
     out["rtt_hist"] = owned(flow.rtt_hist);
-    add_transfers(out, flow);
-    add_chunks(out, flow);
-    add_limits(out, flow);
-    out["turn_at_us"] = owned(std::move(at));
-    out["turn_measured_bytes_per_s"] = owned(std::move(measured));
-    out["turn_epoch"] = owned(std::move(epoch));
-    out["turn_state"] = owned(std::move(state));
-    out["turn_kind"] = owned(std::move(turn));
+    out["transfer_start_s"] = column(flow.transfers, &TransferResult::start_s);
+    out["transfer_complete_s"] = column(flow.transfers, &TransferResult::complete_s);
+    add_chunks(out, flow.chunks);
+    out["limit_at_us"] = column(flow.limits, &LimitEstimate::at_us);
+    out["limit_bucket_bytes"] = column(flow.limits, &LimitEstimate::bucket_bytes);
+    out["limit_bytes_per_s"] = column(flow.limits, &LimitEstimate::bytes_per_s);
+    out["limit_kind"] = column(flow.limits, &LimitEstimate::kind);
+    out["turn_at_us"] = column(flow.turns, &EpochTurn::at_us);
+    out["turn_measured_bytes_per_s"] = column(flow.turns, &EpochTurn::measured_bytes_per_s);
+    out["turn_epoch"] = column(flow.turns, &EpochTurn::epoch);
+    out["turn_state"] = column(flow.turns, &EpochTurn::state);
+    out["turn_kind"] = column(flow.turns, &EpochTurn::turn);
     return out;
 }
 
 Dict windows_dict(const SimulationResult& r) {
-    const std::size_t n = r.windows.size();
-    std::vector<std::int64_t> start;
-    std::vector<std::uint64_t> capacity, delivered, packets;
     std::vector<std::uint32_t> hist;
-    for (const WindowResult& w : r.windows) {
-        start.push_back(w.start_ms);
-        capacity.push_back(w.capacity_bytes);
-        delivered.push_back(w.delivered_bytes);
-        packets.push_back(w.packets);
-        hist.insert(hist.end(), w.hist.begin(), w.hist.end());
-    }
+    for (const WindowResult& w : r.windows) hist.insert(hist.end(), w.hist.begin(), w.hist.end());
     Dict out;
-    out["start_ms"] = owned(std::move(start));
-    out["capacity_bytes"] = owned(std::move(capacity));
-    out["delivered_bytes"] = owned(std::move(delivered));
-    out["packets"] = owned(std::move(packets));
-    out["hist"] = owned(std::move(hist), {n, CompactBins::kBins});
+    out["start_ms"] = column(r.windows, &WindowResult::start_ms);
+    out["capacity_bytes"] = column(r.windows, &WindowResult::capacity_bytes);
+    out["delivered_bytes"] = column(r.windows, &WindowResult::delivered_bytes);
+    out["packets"] = column(r.windows, &WindowResult::packets);
+    out["hist"] = owned(std::move(hist), {r.windows.size(), CompactBins::kBins});
     return out;
 }
 
 Dict series_dict(const SimulationResult& r) {
     Dict out;
-    const auto column = [&](const char* name, auto member) {
-        std::vector<double> values;
-        for (const SeriesPoint& p : r.series) values.push_back(static_cast<double>(p.*member));
-        out[name] = owned(std::move(values));
+    const auto add = [&](const char* name, auto member) {
+        out[name] = column(r.series, [&](const SeriesPoint& p) { return static_cast<double>(p.*member); });
     };
-    column("time_s", &SeriesPoint::time_s);
-    column("capacity_mbps", &SeriesPoint::capacity_mbps);
-    column("rate_mbps", &SeriesPoint::rate_mbps);
-    column("rtt_ms", &SeriesPoint::rtt_ms);
-    column("smoothed_rtt_ms", &SeriesPoint::smoothed_rtt_ms);
-    column("queue_pkts", &SeriesPoint::queue_pkts);
-    column("queueing_delay_ms", &SeriesPoint::queueing_delay_ms);
-    column("cwnd_pkts", &SeriesPoint::cwnd_pkts);
-    column("pacing_mbps", &SeriesPoint::pacing_mbps);
-    column("retransmitted_pkts", &SeriesPoint::retransmitted_pkts);
-    column("flow", &SeriesPoint::flow);
-    column("mode", &SeriesPoint::mode);
+    add("time_s", &SeriesPoint::time_s);
+    add("capacity_mbps", &SeriesPoint::capacity_mbps);
+    add("rate_mbps", &SeriesPoint::rate_mbps);
+    add("rtt_ms", &SeriesPoint::rtt_ms);
+    add("smoothed_rtt_ms", &SeriesPoint::smoothed_rtt_ms);
+    add("queue_pkts", &SeriesPoint::queue_pkts);
+    add("queueing_delay_ms", &SeriesPoint::queueing_delay_ms);
+    add("cwnd_pkts", &SeriesPoint::cwnd_pkts);
+    add("pacing_mbps", &SeriesPoint::pacing_mbps);
+    add("retransmitted_pkts", &SeriesPoint::retransmitted_pkts);
+    add("flow", &SeriesPoint::flow);
+    add("mode", &SeriesPoint::mode);
+    return out;
+}
+
+template <class Row>
+nb::typed<nb::list, Dict> dicts(const std::vector<Row>& rows, Dict (*one)(const Row&)) {
+    nb::typed<nb::list, Dict> out;
+    for (const Row& row : rows) out.append(one(row));
     return out;
 }
 
@@ -169,7 +125,7 @@ Dict series_dict(const SimulationResult& r) {
 
 void bind_results(nb::module_& m);
 void bind_results(nb::module_& m) {
-    nb::class_<SimulationResult>(m, "Result", "What a run gave; times in the units of their names.")
+    nb::class_<SimulationResult>(m, "Result", "The result of a run; times in the units of their names.")
         .def_ro("capacity_bytes", &SimulationResult::capacity_bytes)
         .def_ro("delivered_bytes", &SimulationResult::delivered_bytes)
         .def_ro("packets", &SimulationResult::packets)
@@ -180,19 +136,9 @@ void bind_results(nb::module_& m) {
         .def_ro("delay_sum_s", &SimulationResult::delay_sum_s)
         .def_prop_ro("delay_hist", [](const SimulationResult& r) { return owned(r.delay_hist); }, nb::rv_policy::move)
         .def_prop_ro("windows", &windows_dict)
-        .def_prop_ro("flows",
-                     [](const SimulationResult& r) {
-                         nb::typed<nb::list, Dict> out;
-                         for (const FlowResult& flow : r.flows) out.append(flow_dict(flow));
-                         return out;
-                     })
+        .def_prop_ro("flows", [](const SimulationResult& r) { return dicts(r.flows, &flow_dict); })
         .def_prop_ro("series", &series_dict)
-        .def_prop_ro("elements",
-                     [](const SimulationResult& r) {
-                         nb::typed<nb::list, Dict> out;
-                         for (const ElementResult& element : r.elements) out.append(element_dict(element));
-                         return out;
-                     })
+        .def_prop_ro("elements", [](const SimulationResult& r) { return dicts(r.elements, &element_dict); })
         .def_prop_ro("element_series", &element_series_dict)
         .def_prop_ro("acks", [](const SimulationResult& r) { return element_dict(r.acks); });
     m.def("delay_edges_us", [] { return edges_us<DelayHistogram>(DelayHistogram::kBins, &DelayHistogram::upper_ticks); },

@@ -24,12 +24,12 @@ using namespace ccatune;
 
 namespace {
 
-using Told = std::tuple<std::uint64_t, std::string, std::vector<std::uint32_t>>;
+using Report = std::tuple<std::uint64_t, std::string, std::vector<std::uint32_t>>;
 
 // Passes everything on to `inner` and records ACKs and events: (us, kind, figures).
-class Overheard final : public Algorithm {
+class Recorder final : public Algorithm {
 public:
-    Overheard(std::unique_ptr<Algorithm> inner, std::vector<Told>* told) : inner_(std::move(inner)), told_(told) {}
+    Recorder(std::unique_ptr<Algorithm> inner, std::vector<Report>* reports) : inner_(std::move(inner)), reports_(reports) {}
 
     void start(const cca_start& start) override {
         inner_->start(start);
@@ -37,7 +37,7 @@ public:
     }
     void on_loss(const cca_loss& loss) override { inner_->on_loss(loss); }
     void on_ack(const cca_ack& ack) override {
-        told_->push_back({ack.now_us, "ack",
+        reports_->push_back({ack.now_us, "ack",
                           {ack.acked_pkts, ack.lost_pkts, ack.inflight_pkts, ack.rtt_us, ack.rate_pkts,
                            ack.rate_interval_us, ack.app_limited, ack.cwnd_limited, ack.delivered_pkts}});
         inner_->host = host;
@@ -47,7 +47,7 @@ public:
     void on_event(const cca_event& event) override {
         static const char* const names[] = {"recovery_entered", "recovery_left",    "timeout", "undo",
                                             "transfer_started", "idle_restart"};
-        told_->push_back({event.now_us, names[event.kind], {event.inflight_pkts, event.cwnd_pkts}});
+        reports_->push_back({event.now_us, names[event.kind], {event.inflight_pkts, event.cwnd_pkts}});
         inner_->host = host;
         inner_->on_event(event);
         obey();
@@ -70,13 +70,13 @@ private:
     }
 
     std::unique_ptr<Algorithm> inner_;
-    std::vector<Told>* told_;
+    std::vector<Report>* reports_;
 };
 
 class LoneSender {
 public:
     LoneSender(const FlowJob& flow, std::uint32_t size_pkts, std::uint32_t window_pkts) : size_pkts_(size_pkts) {
-        sender_ = std::make_unique<Sender>(0, std::make_unique<Overheard>(make_algorithm(flow, 0), &told_), size_pkts);
+        sender_ = std::make_unique<Sender>(0, std::make_unique<Recorder>(make_algorithm(flow, 0), &reports_), size_pkts);
         sender_->offer_window(window_pkts);
     }
 
@@ -95,7 +95,7 @@ public:
     }
 
     const Sender& sender() const { return *sender_; }
-    const std::vector<Told>& told() const { return told_; }
+    const std::vector<Report>& reports() const { return reports_; }
 
 private:
     template <class Act>
@@ -106,26 +106,16 @@ private:
     }
 
     std::uint32_t size_pkts_;
-    std::vector<Told> told_;
+    std::vector<Report> reports_;
     std::unique_ptr<Sender> sender_;
 };
-
-ReceiverConfig receiver_config(std::uint32_t quick_acks, std::uint32_t burst_pkts, std::uint32_t window_pkts,
-                               bool autotune) {
-    ReceiverConfig config;
-    config.quick_acks = quick_acks;
-    config.burst_pkts = burst_pkts;
-    config.window_pkts = window_pkts;
-    config.autotune = autotune;
-    return config;
-}
 
 void bind_packets(nb::module_& m) {
     nb::class_<Packet>(m, "Packet", "One transmission of a segment.")
         .def_ro("seq", &Packet::seq)
         .def_ro("tx", &Packet::tx)
         .def_ro("sent_us", &Packet::sent_us);
-    nb::class_<Ack>(m, "Ack", "What a receiver answers.")
+    nb::class_<Ack>(m, "Ack", "An ACK of a receiver.")
         .def_ro("cumulative", &Ack::cumulative)
         .def_ro("window_pkts", &Ack::window_pkts)
         .def_ro("echo_tx", &Ack::echo_tx)
@@ -142,7 +132,7 @@ void bind_packets(nb::module_& m) {
 void bind_sender(nb::module_& m);
 void bind_sender(nb::module_& m) {
     bind_packets(m);
-    nb::class_<LoneSender>(m, "LoneSender", "A sender by itself; it keeps what its algorithm is told.")
+    nb::class_<LoneSender>(m, "LoneSender", "A sender by itself; it records what its algorithm is notified of.")
         .def(nb::init<const FlowJob&, std::uint32_t, std::uint32_t>(), "flow"_a, "size_pkts"_a = kNoNumber,
              "window_pkts"_a = kNoNumber)
         .def("start", &LoneSender::start, "now_ns"_a, "rtt_ns"_a)
@@ -156,7 +146,7 @@ void bind_sender(nb::module_& m) {
         .def_prop_ro("next", [](const LoneSender& s) { return s.sender().scoreboard().next(); })
         .def_prop_ro("is_complete", [](const LoneSender& s) { return s.sender().is_complete(); })
         .def_prop_ro("is_consistent", [](const LoneSender& s) { return s.sender().scoreboard().is_consistent(); })
-        .def_prop_ro("told", &LoneSender::told)
+        .def_prop_ro("reports", &LoneSender::reports)
         .def_prop_ro("counters", [](const LoneSender& s) {
             const SenderCounters& c = s.sender().counters();
             nb::typed<nb::dict, nb::str, std::uint64_t> out;
@@ -168,11 +158,7 @@ void bind_sender(nb::module_& m) {
             return out;
         });
     nb::class_<Receiver>(m, "LoneReceiver", "A receiver by itself.")
-        .def(
-            "__init__",
-            [](Receiver* self, std::uint32_t quick_acks, std::uint32_t burst_pkts, std::uint32_t window_pkts,
-               bool autotune) { new (self) Receiver(receiver_config(quick_acks, burst_pkts, window_pkts, autotune)); },
-            "quick_acks"_a = 16, "burst_pkts"_a = 1, "window_pkts"_a = 1u << 30, "autotune"_a = false)
+        .def(nb::init<const ReceiverConfig&>(), "config"_a = ReceiverConfig{})
         .def("take",
              [](Receiver& self, std::int64_t now_ns, const Packet& packet) {
                  Ack ack{};

@@ -45,7 +45,7 @@ void check(const Video& video) {
 std::pair<std::uint32_t, double> chosen(const Video& video, std::uint32_t next, double buffer_s, std::uint32_t last,
                                         std::vector<double> measured_mbps) {
     if (next == 0 || next >= video.chunks() || last >= video.bitrates_kbps.size() || measured_mbps.empty())
-        throw std::invalid_argument("expected a chunk behind the first, and what was measured before it");
+        throw std::invalid_argument("expected a chunk after the first, and the measurements before it");
     const Choice choice = choose(video, {next, Duration::from_s(buffer_s), last, std::move(measured_mbps)});
     return {choice.bitrate, choice.wait_for.s()};
 }
@@ -65,7 +65,7 @@ Dict chunk_dict(const ChunkResult& chunk) {
 
 void bind_video(nb::module_& m);
 void bind_video(nb::module_& m) {
-    nb::class_<Video>(m, "Video", "A video in chunks, its bitrates, and what chooses among them.")
+    nb::class_<Video>(m, "Video", "A video in chunks, its bitrates, and the algorithm that chooses among them.")
         .def(
             "__init__",
             [](Video* self, const std::string& abr, std::vector<std::uint32_t> bitrates_kbps,

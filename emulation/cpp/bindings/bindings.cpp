@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The Python module emulation._engine copies jobs in and results out.
 // simulation.hpp explains what a job means.
-// emulation/simulator.py is the interface for users.
+// emulation/run/simulator.py is the interface for users.
 #include <nanobind/nanobind.h>
 
 #include "sources_digest.hpp"  // generated: CMakeLists.txt

@@ -50,14 +50,6 @@ public:
     void add(Duration delay) { ++counts_[bin_of(ticks_of(delay))]; }
     const std::vector<std::uint32_t>& counts() const { return counts_; }
 
-    // Returns the number of delays of at most `ticks`, for up to kLinearBins ticks (1 s).
-    std::uint32_t within(std::uint32_t ticks) const {
-        std::uint32_t sum = 0;
-        for (std::uint32_t bin = 0; bin < ticks && bin < kLinearBins; ++bin) sum += counts_[bin];
-        return sum;
-    }
-    void clear() { counts_.assign(kBins, 0); }
-
 private:
     std::vector<std::uint32_t> counts_;
 };

@@ -47,12 +47,6 @@ public:
         return at_ + Duration{static_cast<std::int64_t>((missing + rate_bytes_per_s_ - 1) / rate_bytes_per_s_)};
     }
 
-    // Returns the whole bytes in the bucket at `now`.
-    std::uint64_t level_bytes(Instant now) {
-        refill(now);
-        return tokens_ / kNano;
-    }
-
 private:
     static constexpr std::uint64_t kNano = 1'000'000'000;
 

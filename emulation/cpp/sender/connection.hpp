@@ -89,7 +89,7 @@ protected:
                       Delivery* delivery) {
         if (delivery->pkts++ == 0 || segment.tx > delivery->newest.tx) delivery->newest = segment;
         bool is_known = true;
-        if (!segment.resent) {
+        if (!segment.retransmitted) {
             take_original(segment, delivery);
         } else {
             // An older echo shows that an earlier transmission arrived (RFC 8985 section 6.2).
@@ -132,10 +132,10 @@ protected:
         if (advanced) rto_.progressed();
     }
 
-    void tell_ack(Instant now, bool advanced, cca_ack* report) {
+    void report_ack(Instant now, bool advanced, cca_ack* report) {
         report->now_us = now.us();
-        report->lost_pkts += untold_lost_pkts_;
-        untold_lost_pkts_ = 0;
+        report->lost_pkts += unreported_lost_pkts_;
+        unreported_lost_pkts_ = 0;
         report->inflight_pkts = board_.in_flight();
         report->delivered_pkts = rates_.delivered_pkts();
         if (report->tx_inflight_pkts) report->lost_since_pkts = board_.lost_total() - lost_base_pkts_;
@@ -167,13 +167,13 @@ protected:
         std::uint32_t lost_pkts = 0;
         bool lost_again = false;
         reorder_wait_us_ = rack_.detect(board_, low_us(now), reorder_window_us(), [&](std::uint32_t seq) {
-            lost_again |= board_[seq].resent;
+            lost_again |= board_[seq].retransmitted;
             lose(now, seq);
             ++lost_pkts;
         });
         if (lost_pkts && (state_ == State::open || (state_ == State::loss && lost_again))) {
             begin_episode(State::recovery);
-            tell(CCA_RECOVERY_ENTERED, now);
+            notify(CCA_RECOVERY_ENTERED, now);
         }
         return lost_pkts;
     }
@@ -202,16 +202,16 @@ protected:
         state_ = State::open;
         rack_.leave_recovery();
         undo_.left();
-        if (is_seen) tell(CCA_RECOVERY_LEFT, now);
+        if (is_seen) notify(CCA_RECOVERY_LEFT, now);
         if (!goes_on) return;
         begin_episode(State::recovery);
-        if (is_seen || !was_recovery) tell(CCA_RECOVERY_ENTERED, now);
+        if (is_seen || !was_recovery) notify(CCA_RECOVERY_ENTERED, now);
     }
 
     // A loss that the probe repaired is a sign of congestion too, although it needed no recovery.
     void answer_probed_loss(Instant now) {
-        tell(CCA_RECOVERY_ENTERED, now);
-        tell(CCA_RECOVERY_LEFT, now);
+        notify(CCA_RECOVERY_ENTERED, now);
+        notify(CCA_RECOVERY_LEFT, now);
     }
 
     bool is_spurious(const Ack& ack, const Delivery& delivery, bool advanced) {
@@ -225,7 +225,7 @@ protected:
         return repeated || (advanced && undo_.shows_original(ack.echo_tx));
     }
 
-    void take_back(Instant now) {
+    void undo_recovery(Instant now) {
         ++counters_.undone;
         // A spurious timeout shows that segments were late, not that they were reordered.
         if (state_ != State::loss) rack_.see_reordering();
@@ -234,7 +234,7 @@ protected:
         undo_.end();
         state_ = State::open;
         rto_.progressed();
-        tell(CCA_UNDO, now);
+        notify(CCA_UNDO, now);
     }
 
     void lose_overdue(Instant now) {
@@ -246,7 +246,7 @@ protected:
         }
     }
 
-    void tell(cca_event_kind kind, Instant now) {
+    void notify(cca_event_kind kind, Instant now) {
         cca_event event{};
         event.kind = kind;
         event.now_us = now.us();
@@ -275,7 +275,7 @@ protected:
     std::uint32_t last_rtt_us_ = 0;
     std::uint32_t rtt_round_end_ = 0;        // ends the round trip over which RTTVAR is taken
     std::uint32_t reorder_wait_us_ = 0;      // time until the next unacknowledged segment counts as lost; 0: there is none
-    std::uint32_t untold_lost_pkts_ = 0;     // losses found by a timer, not yet reported to the algorithm
+    std::uint32_t unreported_lost_pkts_ = 0;     // losses found by a timer, not yet reported to the algorithm
     std::uint32_t episode_end_ = 0;          // the episode ends when all below is acknowledged
     std::uint32_t lost_base_pkts_ = 0;       // total losses when the sampled segment was sent
     std::uint32_t used_pkts_ = 0;            // maximum outstanding since used_at_

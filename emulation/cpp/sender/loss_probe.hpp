@@ -32,7 +32,7 @@ public:
     }
 
     // Returns true if the probe has repaired a loss.
-    bool take_ack(const Ack& ack, bool told_anything) {
+    bool take_ack(const Ack& ack, bool reports_anything) {
         if (!is_out() || ack.cumulative < end_) return false;
         if (!is_again_ || ack.duplicate == end_ - 1) {
             forget();
@@ -43,7 +43,7 @@ public:
             return true;
         }
         // A plain duplicate ACK means that the original of the probe had arrived before.
-        if (!told_anything) forget();
+        if (!reports_anything) forget();
         return false;
     }
 

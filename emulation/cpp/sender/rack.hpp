@@ -33,7 +33,7 @@ public:
     // The segment `seq` arrived.
     // is_known: the latest transmission arrived, not an earlier one.
     void deliver(const Segment& segment, std::uint32_t seq, std::uint32_t now_us, bool is_known) {
-        if (!segment.resent && seq < shown_end_) reordering_seen_ = true;
+        if (!segment.retransmitted && seq < shown_end_) reordering_seen_ = true;
         highest_end_ = std::max(highest_end_, seq + 1);
         if (!is_known || segment.tx + 1 <= newest_end_tx_) return;
         newest_end_tx_ = segment.tx + 1;
@@ -43,7 +43,7 @@ public:
     // Call when a recovery was spurious: the segment that started it had only been overtaken.
     void see_reordering() { reordering_seen_ = true; }
 
-    void sent_again(std::uint32_t tx, std::uint32_t seq) { again_.push({tx, seq}); }
+    void retransmitted(std::uint32_t tx, std::uint32_t seq) { again_.push({tx, seq}); }
 
     // A DSACK arrived.
     // The next round trip begins when all that is outstanding now is acknowledged.
@@ -97,7 +97,7 @@ public:
         judged_ = board.una();
         std::vector<Transmission> flying;
         for (std::uint32_t seq = board.una(); seq != board.next(); ++seq)
-            if (board[seq].resent && !board[seq].arrived) flying.push_back({board[seq].tx, seq});
+            if (board[seq].retransmitted && !board[seq].arrived) flying.push_back({board[seq].tx, seq});
         std::sort(flying.begin(), flying.end(), [](const auto& a, const auto& b) { return a.tx < b.tx; });
         again_.clear();
         for (const Transmission& transmission : flying) again_.push(transmission);
@@ -122,7 +122,7 @@ private:
     std::uint32_t judge_originals(const Scoreboard& board, std::uint32_t now_us, std::uint32_t limit_us, Lose& lose) {
         for (judged_ = std::max(judged_, board.una()); judged_ != board.next(); ++judged_) {
             const Segment& segment = board[judged_];
-            if (segment.arrived || segment.lost || segment.resent) continue;
+            if (segment.arrived || segment.lost || segment.retransmitted) continue;
             if (segment.tx + 1 >= newest_end_tx_) return 0;
             if (const std::uint32_t us = wait_us(segment, now_us, limit_us)) return us;
             lose(judged_);

@@ -5,7 +5,7 @@
 //    | arrived | in flight | lost | in flight |   not sent yet
 //
 //   in flight   sent, and neither arrived nor marked lost; a retransmission puts a segment in flight again
-//   to resend   lost and not yet retransmitted: the lowest number goes first
+//   to repeat   lost and not yet retransmitted: the lowest number goes first
 //
 // A SACK block that ACKs repeat costs one lookup.
 // The first segment of a run of arrived segments stores the end of that run.
@@ -32,7 +32,7 @@ struct Segment {
     std::uint32_t tx;
     std::uint32_t tx_inflight_pkts;  // in flight when this was sent, including it
     std::uint32_t lost_before_pkts;  // lost by the connection when this was sent
-    bool arrived, lost, resent, app_limited;
+    bool arrived, lost, retransmitted, app_limited;
 };
 static_assert(sizeof(Segment) == 32, "a segment in flight is what a flow's memory goes into");
 
@@ -61,14 +61,14 @@ public:
 
     // Marks an outstanding segment as retransmitted.
     // A segment that is still in flight is counted only once.
-    Segment& send_again(std::uint32_t seq) {
+    Segment& retransmit(std::uint32_t seq) {
         Segment& segment = segments_[seq];
         if (segment.lost) {
             segment.lost = false;
             if (--lost_count_ == 0) lost_.clear();
             ++in_flight_;
         }
-        segment.resent = true;
+        segment.retransmitted = true;
         return segment;
     }
 
@@ -128,7 +128,7 @@ public:
     bool has_unrepaired() const {
         if (has_lost()) return true;
         for (std::uint32_t seq = una_; seq != next_; ++seq)
-            if (segments_[seq].resent && !segments_[seq].arrived) return true;
+            if (segments_[seq].retransmitted && !segments_[seq].arrived) return true;
         return false;
     }
 

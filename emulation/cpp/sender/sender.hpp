@@ -108,12 +108,12 @@ public:
         const Delivery delivery = take(now_us, ack);
         const bool advanced = board_.una() != una;
         sample(now_us, ack, delivery, advanced, &report);
-        if (is_spurious(ack, delivery, advanced)) take_back(now);
+        if (is_spurious(ack, delivery, advanced)) undo_recovery(now);
         if (state_ != State::open && board_.una() >= episode_end_) leave_episode(now);
         if (probe_.take_ack(ack, advanced || delivery.pkts) && state_ == State::open) answer_probed_loss(now);
         report.lost_pkts = detect_losses(now);
         report.acked_pkts = delivery.pkts;
-        if (report.acked_pkts || report.lost_pkts) tell_ack(now, advanced, &report);
+        if (report.acked_pkts || report.lost_pkts) report_ack(now, advanced, &report);
         const bool anew = advanced || shows_older(delivery);
         if (anew || reorder_wait_us_ || timer_ == Timer::reorder) set_timer(now, anew);
         send_what_may(now, send);
@@ -141,7 +141,7 @@ private:
                 break;
             }
             if (board_.has_lost())
-                send_again(now, board_.first_lost(), send);
+                retransmit(now, board_.first_lost(), send);
             else
                 send_new(now, send);
         }
@@ -158,11 +158,11 @@ private:
     }
 
     template <class Send>
-    void send_again(Instant now, std::uint32_t seq, Send&& send) {
+    void retransmit(Instant now, std::uint32_t seq, Send&& send) {
         ++counters_.retransmitted;
-        Segment& segment = board_.send_again(seq);
-        rack_.sent_again(next_tx_, seq);
-        undo_.sent_again(next_tx_);
+        Segment& segment = board_.retransmit(seq);
+        rack_.retransmitted(next_tx_, seq);
+        undo_.retransmitted(next_tx_);
         transmit(now, segment, seq, send);
         if (seq == board_.una() && timer_ != Timer::reorder) arm(Timer::timeout, now + rto_.timeout());
     }
@@ -212,7 +212,7 @@ private:
         const bool is_idle = silence >= timeout;
         if (is_idle) algorithm_->on_idle(static_cast<std::uint32_t>(std::min<std::int64_t>(silence.ns / timeout.ns, 32)));
         used_at_ = now;
-        tell(is_idle ? CCA_IDLE_RESTART : CCA_TRANSFER_STARTED, now);
+        notify(is_idle ? CCA_IDLE_RESTART : CCA_TRANSFER_STARTED, now);
     }
 
     // --- timers -----------------------------------------------------------------
@@ -271,7 +271,7 @@ private:
                 // The answer to the probe takes a round trip, so the timeout counts from now.
                 return arm(Timer::timeout, now + (send_probe(now, send) ? rto_.timeout() : rest_of_timeout(now)));
             case Timer::reorder:
-                untold_lost_pkts_ += detect_losses(now);
+                unreported_lost_pkts_ += detect_losses(now);
                 if (reorder_wait_us_) return arm(Timer::reorder, now + Duration::from_us(reorder_wait_us_));
                 return arm(Timer::timeout, now + rto_.timeout());
             case Timer::none:
@@ -287,7 +287,7 @@ private:
         if (!is_again)
             send_new(now, send);
         else if (!board_[last].arrived && !board_[last].lost)
-            send_again(now, last, send);
+            retransmit(now, last, send);
         else
             return false;
         ++counters_.probes;
@@ -305,8 +305,8 @@ private:
         rto_.timed_out();
         reorder_wait_us_ = 0;
         pacer_.restart(now);
-        tell(CCA_TIMEOUT, now);
-        send_again(now, board_.una(), send);
+        notify(CCA_TIMEOUT, now);
+        retransmit(now, board_.una(), send);
     }
 };
 

@@ -39,7 +39,7 @@ public:
     }
     void left() { timeout_tx_ = kNoNumber; }
 
-    void sent_again(std::uint32_t tx) {
+    void retransmitted(std::uint32_t tx) {
         if (!may_) return;
         if (first_tx_ == kNoNumber) first_tx_ = tx;
         ++again_pkts_;

@@ -52,16 +52,16 @@ void Accounts::sample(Instant now) {
     const double capacity = static_cast<double>(parts_.link.capacity_bytes(now - span, now)) * 8e-6 / span.s();
     for (std::uint32_t id = 0; id < parts_.flows.size(); ++id) {
         Flow& flow = parts_.flows[id];
-        const std::uint64_t resent = flow.sender.counters().retransmitted;
+        const std::uint64_t retransmitted = flow.sender.counters().retransmitted;
         const cca_decision& d = flow.sender.algorithm().decision();
         const double rate = static_cast<double>(take_delivered(flow)) * kWireBytes * 8e-6 / span.s();
         result_.series.push_back({now.s(), capacity, rate, flow.sender.last_rtt().s() * 1e3,
                                   flow.sender.smoothed_rtt().s() * 1e3,
                                   static_cast<double>(parts_.link.queued()), last_delay_.s() * 1e3,
                                   static_cast<double>(d.cwnd_pkts), static_cast<double>(d.pacing_bytes_per_s) * 8e-6,
-                                  static_cast<double>(resent - flow.sampled_resent_pkts), id,
+                                  static_cast<double>(retransmitted - flow.sampled_retransmitted_pkts), id,
                                   flow.sender.algorithm().mode()});
-        flow.sampled_resent_pkts = resent;
+        flow.sampled_retransmitted_pkts = retransmitted;
     }
     sample_elements(now);
 }

@@ -38,7 +38,7 @@ public:
         std::uint64_t entered, passed, dropped, held;
     };
 
-    explicit Audit(std::size_t flows) : heard_(flows) {}
+    explicit Audit(std::size_t flows) : counts_(flows) {}
 
     void begin_event(Instant now) {
         check(now >= now_, "the clock went back to % ns", {static_cast<std::uint64_t>(now.ns)});
@@ -50,15 +50,15 @@ public:
 
     void receive(const Packet& packet, const Flow& flow) {
         ++received_;
-        ++heard_[packet.flow].packets;
+        ++counts_[packet.flow].packets;
         check(packet.seq < flow.sender.scoreboard().next(), "flow %: received %, of which only % were sent",
               {packet.flow, packet.seq, flow.sender.scoreboard().next()});
     }
 
     void answer(std::uint32_t id, const Ack& ack) {
         ++answered_;
-        check(ack.cumulative >= heard_[id].answered_to, "flow %: its ACKs go back to %", {id, ack.cumulative});
-        heard_[id].answered_to = ack.cumulative;
+        check(ack.cumulative >= counts_[id].answered_to, "flow %: its ACKs go back to %", {id, ack.cumulative});
+        counts_[id].answered_to = ack.cumulative;
     }
 
     void take_ack(std::uint32_t id, const Flow& flow, const Ack& ack) {
@@ -68,7 +68,7 @@ public:
         for (std::uint32_t i = 0; i < ack.block_count; ++i) {
             const auto [first, last] = ack.blocks[i];
             check(ack.cumulative < first && first < last && last <= next,
-                  "flow %: a block from % to % behind an ACK of %, where % were sent",
+                  "flow %: a block from % to % beyond an ACK of %, where % were sent",
                   {id, first, last, ack.cumulative, next});
         }
     }
@@ -82,8 +82,8 @@ public:
         check(std::uint64_t{board.in_flight()} + board.sacked() + board.lost() == board.next() - board.una(),
               "flow %: % in flight, % arrived and % lost of % outstanding",
               {id, board.in_flight(), board.sacked(), board.lost(), board.next() - board.una()});
-        check(heard_[id].packets <= flow.sender.counters().sent, "flow %: received % of % sent",
-              {id, heard_[id].packets, flow.sender.counters().sent});
+        check(counts_[id].packets <= flow.sender.counters().sent, "flow %: received % of % sent",
+              {id, counts_[id].packets, flow.sender.counters().sent});
         check(!flow.started || !flow.sender.is_busy() || flow.sender.timer_at() != Instant::never(),
               "flow %: has something to do, and no timer", {id});
         if (events_ % kEventsPerCount == 0) check_marks(id, flow);
@@ -121,7 +121,7 @@ private:
     static constexpr std::uint64_t kMostAtOnce = 10'000'000;
     static constexpr std::uint64_t kEventsPerCount = 64;
 
-    struct Heard {
+    struct Counts {
         std::uint64_t packets = 0;
         std::uint32_t answered_to = 0;
     };
@@ -146,7 +146,7 @@ private:
     Instant now_{};
     std::uint64_t events_ = 0, at_once_ = 0;
     std::uint64_t received_ = 0, answered_ = 0, taken_ = 0;
-    std::vector<Heard> heard_;
+    std::vector<Counts> counts_;
 };
 
 }  // namespace ccatune

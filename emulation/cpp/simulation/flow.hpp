@@ -42,7 +42,7 @@ struct alignas(kLineBytes) Flow {
     bool started = false;
     std::uint32_t goodput_base = 0;
     SenderCounters sender_base;
-    std::uint64_t sampled_pkts = 0, sampled_resent_pkts = 0;
+    std::uint64_t sampled_pkts = 0, sampled_retransmitted_pkts = 0;
     std::unique_ptr<FineLog> rtt_hist = std::make_unique<FineLog>();  // allocated apart, because it is large
 };
 

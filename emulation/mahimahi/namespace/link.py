@@ -1,18 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Makes one run over Mahimahi. It reads a job as a JSON line from standard input, and prints the result as a JSON line.
-
-It is the first process of its own namespaces (emulation/mahimahi/launch.py). All processes in them therefore end with
-it, and it ends when its standard input is closed.
+"""Runs the job of a scenario (run_job.py) once over Mahimahi.
 
     sender, cubic/bbr/gr ... | mm-delay | policers | mm-link, its trace and queue | mm-loss | policers | receiver
 
-delay-shell (emulation/mahimahi/shell) takes the place of mm-delay if the delay changes over time.
-
-The job's trace has to begin with the scenario, but mm-link begins its trace when it starts. Therefore the job's
-opportunities are preceded by lead_ms of other opportunities. During this time the other programs are started and
-connected. mm-link's log contains the time at which its trace began, and both ends of the flows begin lead_ms later.
-A delay that changes over time begins at the same time: delay-shell reads it from a FIFO.
-If the machine is too slow for this, the run is repeated with a doubled lead_ms, up to ATTEMPTS attempts in all.
+delay-shell (emulation/mahimahi/shell) takes the place of mm-delay if the delay changes over time. It reads the time at
+which its delays begin from a FIFO. This is also the time at which both ends of the flows begin.
 """
 
 from __future__ import annotations
@@ -23,58 +15,39 @@ import os
 import platform
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from emulation.mahimahi.namespace import linklog, shells
+    from emulation.mahimahi.namespace import run_job, shells
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    import linklog
+    import run_job
     import shells
 
-FOLDER = Path("/run")
+FOLDER = run_job.FOLDER
 PLAN = FOLDER / "plan"
 LOG, ACK_LOG = FOLDER / "log", FOLDER / "ack-log"
 DELAYS, DELAYS_BEGIN = FOLDER / "delays", FOLDER / "delays-begin"
 FLOWS = Path(__file__).with_name("flows.py")
 POLICER = Path(__file__).with_name("policer.py")
-PYTHON = (sys.executable, "-I", "-S")
 PORT = 5201
-ATTEMPTS = 3
 # An uplink without a limit has two opportunities in every ms, 24 Mbit/s. ACKs wait for the next ms at most.
 UPLINK = "1\n1\n"
-BUFFERS_BYTES = "4096 131072 67108864"
 _READY_S = 60.0
-_LOG_S = 10.0
 _COUNTERS = ("TCPTimeouts", "TCPSpuriousRTOs")
-
-
-class LateError(Exception):
-    """The beginning of the scenario had passed before everything was ready."""
-
-
-def write_trace(path: Path, opportunities_ms: list[int], *, lead_ms: int, duration_ms: int) -> None:
-    """Write a trace: one opportunity per ms during the lead, then the given ones.
-
-    A last opportunity, a minute after the end, prevents the trace from repeating during the run.
-    """
-    times = [*range(1, lead_ms), *(lead_ms + at_ms for at_ms in opportunities_ms), lead_ms + duration_ms + 60_000]
-    path.write_text("".join(f"{at_ms}\n" for at_ms in times), encoding="ascii")
 
 
 def write_traces(job: dict[str, Any], lead_ms: int) -> None:
     """Write the traces of mm-link: that of the data, and that of the ACKs."""
     duration_ms = round(job["duration_s"] * 1000)
-    write_trace(FOLDER / "down", job["opportunities_ms"], lead_ms=lead_ms, duration_ms=duration_ms)
+    run_job.write_trace(FOLDER / "down", job["opportunities_ms"], lead_ms=lead_ms, duration_ms=duration_ms)
     if job["ack_opportunities_ms"] is None:
         (FOLDER / "up").write_text(UPLINK, encoding="ascii")
     else:
-        write_trace(FOLDER / "up", job["ack_opportunities_ms"], lead_ms=lead_ms, duration_ms=duration_ms)
+        run_job.write_trace(FOLDER / "up", job["ack_opportunities_ms"], lead_ms=lead_ms, duration_ms=duration_ms)
 
 
 def delay_words(job: dict[str, Any]) -> list[str]:
@@ -158,16 +131,6 @@ def program(what: str, *words: str) -> Iterator[Program]:
                     pipe.close()
 
 
-def begun_at_ms(log: Path) -> int:
-    """Wait for the log's header, and return the time at which the trace began, in ms since 1970."""
-    end_s = time.monotonic() + _LOG_S
-    while (stamps := linklog.header(log.read_text(encoding="ascii"))) is None:
-        if time.monotonic() > end_s:
-            raise shells.ShellError(f"mm-link: expected its log to begin within {_LOG_S:g} s, it did not")
-        time.sleep(0.005)
-    return sum(stamps)
-
-
 def counters() -> dict[str, int]:
     """Return the namespace's TCP counters (_COUNTERS), by their names in /proc/net/netstat."""
     lines = Path("/proc/self/net/netstat").read_text(encoding="ascii").splitlines()
@@ -182,42 +145,38 @@ def plan_of(job: dict[str, Any]) -> dict[str, Any]:
     return {"port": PORT, **shared, **job["policers"]}
 
 
-def watchers(job: dict[str, Any], up: list[shells.Inner]) -> dict[str, list[str]]:
+def watchers(job: dict[str, Any], up: list[shells.Space]) -> dict[str, list[str]]:
     """Return the command line of the policers on each side of the link.
 
     The policers before the link run in the namespace of mm-delay, those behind it in the innermost namespace.
     """
     at = {"before": up[0], "behind": up[-1]}
     return {
-        side: [*at[side].enter, *PYTHON, str(POLICER), str(PLAN), str(FOLDER / side), side]
+        side: [*at[side].enter, *run_job.PYTHON, str(POLICER), str(PLAN), str(FOLDER / side), side]
         for side in at
         if job["policers"][side]
     }
 
 
 def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
-    """Run the job once. Raises LateError if lead_ms was too short, ShellError if a program fails."""
-    for log in (LOG, ACK_LOG):
-        log.write_text("")
-        log.chmod(0o666)
+    """Run the job once. Raises run_job.LateError if lead_ms was too short, ShellError if a program fails."""
+    run_job.empty_logs((LOG, ACK_LOG))
     write_traces(job, lead_ms)
     PLAN.write_text(json.dumps(plan_of(job)))
     sent, taken = FOLDER / "sent", FOLDER / "taken"
     before = counters()
     with contextlib.ExitStack() as stack:
-        server = stack.enter_context(program("sender", *PYTHON, str(FLOWS), "serve", str(PLAN), str(sent)))
+        server = stack.enter_context(program("sender", *run_job.PYTHON, str(FLOWS), "serve", str(PLAN), str(sent)))
         server.expect("listening")
         up = stack.enter_context(shells.nested(shell_words(job), folder=FOLDER, timeout_s=_READY_S))
-        shells.call(*up[-1].enter, "sysctl", "-qw", f"net.ipv4.tcp_rmem={BUFFERS_BYTES}")
-        told = watchers(job, up)
-        started = [stack.enter_context(program(f"policers {side}", *told[side])) for side in told]
-        words = (*up[-1].enter, *PYTHON, str(FLOWS), "take", str(PLAN), str(taken), up[-1].base)
+        shells.call(*up[-1].enter, "sysctl", "-qw", f"net.ipv4.tcp_rmem={run_job.BUFFERS_BYTES}")
+        sides = watchers(job, up)
+        started = [stack.enter_context(program(f"policers {side}", *words)) for side, words in sides.items()]
+        words = (*up[-1].enter, *run_job.PYTHON, str(FLOWS), "take", str(PLAN), str(taken), up[-1].address)
         started += [stack.enter_context(program("receiver", *words)), server]
         for one in started:
             one.expect("ready")
-        begin_s = (begun_at_ms(LOG) + lead_ms) / 1000
-        if time.time() >= begin_s:
-            raise LateError
+        begin_s = run_job.begins_at_s(LOG, lead_ms)
         if job["delays"] is not None:
             begin_delays(begin_s)
         for one in started:
@@ -231,69 +190,22 @@ def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
         "counters": {name: after[name] - before[name] for name in _COUNTERS},
         "sent": json.loads(sent.read_text()),
         "received": json.loads(taken.read_text()),
-        "policers": {side: json.loads((FOLDER / side).read_text()) for side in told},
+        "policers": {side: json.loads((FOLDER / side).read_text()) for side in sides},
         "log": LOG.read_text(encoding="ascii"),
         "ack_log": ACK_LOG.read_text(encoding="ascii"),
     }
 
 
-def run(job: dict[str, Any]) -> dict[str, Any]:
-    """Prepare the namespaces and run the job.
-
-    Raises:
-        ShellError: a program failed, or not everything was ready in time, in ATTEMPTS attempts.
-    """
-    shells.prepare(Path(job["mahimahi"]) if job["mahimahi"] else None, folder=FOLDER)
+def prepare(job: dict[str, Any]) -> None:
+    """Set the namespace's buffers and parameters, and place what delay-shell needs."""
     if job["delays"] is not None:
         place_delays(job["delays"])
-    for setting in (f"net.ipv4.tcp_wmem={BUFFERS_BYTES}", "net.ipv4.tcp_no_metrics_save=1"):
+    for setting in (f"net.ipv4.tcp_wmem={run_job.BUFFERS_BYTES}", "net.ipv4.tcp_no_metrics_save=1"):
         shells.call("sysctl", "-qw", setting)
     for path, text in job["writes"]:
         with Path(path).open("w", encoding="utf-8") as file:
             file.write(text)
-    lead_ms = job["lead_ms"]
-    for tries_left in reversed(range(ATTEMPTS)):
-        try:
-            return attempt(job, lead_ms)
-        except LateError:
-            lead_ms *= 2
-        except shells.NotUpError:
-            if not tries_left:
-                raise
-    raise shells.ShellError(f"expected everything ready within {lead_ms // 2} ms, it was not; run fewer side by side")
-
-
-def go_first() -> None:
-    """Give this process, and all that it starts, real-time priority.
-
-    The shells serve packets in the ms in which they wake up. On a busy machine they would be late with ordinary
-    priority. If the system does not allow real-time priority, the run continues without it.
-    """
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-
-
-def die_with_owner() -> None:
-    """Exit when standard input is closed. All processes in these namespaces end with this process."""
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    os._exit(1)
-
-
-def main() -> None:
-    """Read the job, run it, and print the result or the error."""
-    line = b""
-    while not line.endswith(b"\n"):
-        line += os.read(sys.stdin.fileno(), 1 << 20) or b"\n"
-    go_first()
-    threading.Thread(target=die_with_owner, daemon=True).start()
-    try:
-        result = run(json.loads(line))
-    except (shells.ShellError, linklog.LogError, OSError, RuntimeError, ValueError) as error:
-        result = {"error": f"{error}" if not isinstance(error, OSError) else f"{error.filename}: {error.strerror}"}
-    sys.stdout.write(json.dumps(result) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main()
+    run_job.main(attempt, prepare=prepare)

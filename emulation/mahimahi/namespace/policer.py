@@ -125,9 +125,9 @@ class Counters:
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
-        asked = _attribute(_OBJ_TABLE, TABLE.encode() + b"\0")
-        asked += _attribute(_OBJ_TYPE, struct.pack(">I", _OBJECT_COUNTER))
-        body = struct.pack(">BBH", _NFPROTO_IPV4, 0, 0) + asked
+        wanted = _attribute(_OBJ_TABLE, TABLE.encode() + b"\0")
+        wanted += _attribute(_OBJ_TYPE, struct.pack(">I", _OBJECT_COUNTER))
+        body = struct.pack(">BBH", _NFPROTO_IPV4, 0, 0) + wanted
         self._request = struct.pack("=IHHII", 16 + len(body), _GETOBJ, _REQUEST_DUMP, 0, 0) + body
 
     def read(self) -> Counts:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Starts nested Mahimahi shells on Debian 12. It uses only the standard library.
+"""Makes network namespaces, and starts nested Mahimahi shells on Debian 12. It uses only the standard library.
 
-It must run in namespaces of its own (`unshare --mount --net --pid`). All its mounts and settings are made in these, and
-vanish with the last process in them. Debian 12 does not run Mahimahi as it is:
+`nested` must run in namespaces of its own (`unshare --mount --net --pid`). All its mounts and settings are made in
+these, and vanish with the last process in them. Debian 12 does not run Mahimahi as it is:
 
     problem                                                           solution
     Mahimahi's programs have to be setuid root, but refuse root       copies in a tmpfs, started by an ordinary user
@@ -37,6 +37,7 @@ _WRAPPER = """\
 exec setpriv --reuid=0 --regid=0 --clear-groups {real} iptables "$@"
 """
 _END_S = 15.0
+_NAMESPACE_S = 30.0
 
 
 class ShellError(Exception):
@@ -118,19 +119,58 @@ def _name_server(folder: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Inner:
-    """A shell that is up.
+class Space:
+    """A network namespace.
 
-    pid: a process in the shell's network namespace. base: the address of the namespace around all shells.
+    pid: a process in it. address: of a shell, the address of the namespace around all shells; of the end of a veth, its
+    own address.
     """
 
     pid: int
-    base: str
+    address: str
 
     @property
     def enter(self) -> tuple[str, ...]:
-        """The words in front of a command that run it in the shell's network namespace."""
+        """The words in front of a command that run it in this namespace."""
         return ("nsenter", f"--net=/proc/{self.pid}/ns/net", "--")
+
+
+@contextlib.contextmanager
+def network_namespace(address: str = "") -> Iterator[Space]:
+    """Make a network namespace. It ends with the context, or with this process. Raises ShellError if there is none."""
+    own = Path("/proc/self/ns/net").readlink()
+    holder = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--net", "sleep", "infinity"])
+    try:
+        end_s = time.monotonic() + _NAMESPACE_S
+        while Path(f"/proc/{holder.pid}/ns/net").readlink() == own:
+            if holder.poll() is not None or time.monotonic() > end_s:
+                raise ShellError("unshare: expected a network namespace, got none")
+            time.sleep(0.002)
+        yield Space(holder.pid, address)
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+@contextlib.contextmanager
+def veth(near: tuple[str, ...], device: str, network: str) -> Iterator[Space]:
+    """Make a network namespace and a veth to it.
+
+    near: the words that run a command in the namespace of the other end. device: the name of that end; the name in the
+    new namespace is eth0. network: the first three numbers of the addresses. The fourth one is 1 for the near end, and
+    2 for the new namespace.
+
+    Raises:
+        ShellError: there is no new namespace, or a command failed.
+    """
+    with network_namespace(f"{network}.2") as far:
+        call(*near, *f"ip link add {device} type veth peer name eth0 netns {far.pid}".split())
+        call(*near, "ip", "address", "add", f"{network}.1/30", "dev", device)
+        call(*near, "ip", "link", "set", device, "up")
+        call(*far.enter, "ip", "address", "add", f"{far.address}/30", "dev", "eth0")
+        for each in ("lo", "eth0"):
+            call(*far.enter, "ip", "link", "set", each, "up")
+        yield far
 
 
 class Lines:
@@ -169,7 +209,7 @@ def _write_steps(shells: Sequence[Sequence[str]], folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def nested(shells: Sequence[Sequence[str]], *, folder: Path, timeout_s: float = 60.0) -> Iterator[list[Inner]]:
+def nested(shells: Sequence[Sequence[str]], *, folder: Path, timeout_s: float = 60.0) -> Iterator[list[Space]]:
     """Start the shells, the first one outermost, and yield them in this order when the innermost is up.
 
     At the end of the context their input is closed, so that they end by themselves. If mm-link were killed, the last
@@ -200,7 +240,7 @@ def nested(shells: Sequence[Sequence[str]], *, folder: Path, timeout_s: float = 
                     complaints.seek(0)
                     raise NotUpError(f"{name}: expected it up within {timeout_s:g} s, got: {complaints.read().strip()}")
                 _, pid, *base = line.split()
-                up.append(Inner(int(pid), base[0] if base else ""))
+                up.append(Space(int(pid), base[0] if base else ""))
                 if number < len(shells):
                     call(*up[-1].enter, "sysctl", "-qw", "net.ipv4.ip_forward=1")
                     started.stdin.write(b"go\n")

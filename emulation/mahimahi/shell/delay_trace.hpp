@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads a file of delays (emulation/delays.py describes the format).
+// Reads a file of delays (emulation/scenario/delays.py describes the format).
 #pragma once
 
 #include <cmath>

@@ -20,8 +20,8 @@ static const char usage[] =
 	"  read ALGORITHM FILE         print a file, as `cat /proc/net/ccatune/ALGORITHM/FILE` does\n"
 	"  write ALGORITHM FILE        write it from standard input\n"
 	"\n"
-	"ALGORITHM is gr, roccet, rtcp_cubic, rtcp_bbr, rtcp_bbr3, cubic or vegas. The last two are\n"
-	"registered as ccatune_cubic and ccatune_vegas.\n"
+	"ALGORITHM is one of %s.\n"
+	"cubic and vegas are registered as ccatune_cubic and ccatune_vegas: they are not the kernel's.\n"
 	"FILE is parameters, settings, ensemble, status, flows or recording (docs/proc.md, docs/bpf.md).\n"
 	"\n"
 	"Maps are pinned below DIR [" DEFAULT_PINS ", or CCATUNE_BPF_PINS], so that a table outlives\n"
@@ -151,7 +151,7 @@ static int run(const char *pins, int argc, char **argv)
 					write_file(pins, argv[1], file);
 		return err;
 	}
-	fputs(usage, stderr);
+	fprintf(stderr, usage, algorithm_names());
 	return -EINVAL;
 }
 
@@ -168,7 +168,7 @@ int main(int argc, char **argv)
 		argv += 2;
 	}
 	if (argc == 1 && (!strcmp(argv[0], "--help") || !strcmp(argv[0], "-h"))) {
-		fputs(usage, stdout);
+		printf(usage, algorithm_names());
 		return 0;
 	}
 	if (argc == 1 && !strcmp(argv[0], "--version")) {

@@ -21,14 +21,13 @@
 		".incbin \"" #algorithm "-" #kernel ".bpf.o\"\n" \
 		"object_" #algorithm "_" #kernel "_end:\n" \
 		".byte 0\n.previous\n");
-#define OBJECTS(algorithm) OBJECT(algorithm, 601) OBJECT(algorithm, 610) OBJECT(algorithm, 701)
-
-/* As in the Makefile and in kmod/bpf_host.py. */
-#define NAME(algorithm) #algorithm ", "
-#define EACH_ALGORITHM(f) f(gr) f(roccet) f(rtcp_cubic) \
-	f(rtcp_bbr) f(rtcp_bbr3) f(cubic) f(vegas)
-
-EACH_ALGORITHM(OBJECTS)
+#define OBJECTS_BPF(name) \
+	extern const struct algorithm algorithm_##name; \
+	OBJECT(name, 601) OBJECT(name, 610) OBJECT(name, 701)
+#define OBJECTS_MODULE(name) OBJECTS_BPF(name)
+#define OBJECTS_SIMULATOR(name)
+#define CCA_ALGORITHM(name, mode, host, meaning) OBJECTS_##host(name)
+#include "params.def"
 
 struct variant {
 	const char *start, *end;
@@ -36,16 +35,32 @@ struct variant {
 
 #define VARIANT(algorithm, kernel) \
 	{ object_##algorithm##_##kernel, object_##algorithm##_##kernel##_end }
-#define ALGORITHM(name) \
-	{ #name, CCA_ID_##name, { VARIANT(name, 601), VARIANT(name, 610), VARIANT(name, 701) } },
+#define ENTRY_BPF(name) \
+	{ #name, &algorithm_##name, { VARIANT(name, 601), VARIANT(name, 610), VARIANT(name, 701) } },
+
+#define ENTRY_MODULE(name) ENTRY_BPF(name)
+#define ENTRY_SIMULATOR(name)
 
 static const struct {
 	const char *name;
-	u32 id;
+	const struct algorithm *algorithm;
 	struct variant variant[3];
 } algorithms[] = {
-	EACH_ALGORITHM(ALGORITHM)
+#define CCA_ALGORITHM(name, mode, host, meaning) ENTRY_##host(name)
+#include "params.def"
 };
+
+/* The names of all algorithms, separated by commas. */
+const char *algorithm_names(void)
+{
+	static char names[256];
+	size_t i;
+
+	*names = '\0';
+	for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++)
+		strcat(strcat(names, i ? ", " : ""), algorithms[i].name);
+	return names;
+}
 
 static int find(const char *name)
 {
@@ -54,11 +69,11 @@ static int find(const char *name)
 	for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++)
 		if (!strcmp(algorithms[i].name, name))
 			return (int)i;
-	complain("expected an algorithm among " EACH_ALGORITHM(NAME) "got %s", name);
+	complain("expected an algorithm among %s, got %s", algorithm_names(), name);
 	return -ENOENT;
 }
 
-/* Which variant the running kernel takes: told by its types, not by its version. */
+/* Which variant the running kernel takes. Its types decide, not its version. */
 static int variant_of_kernel(void)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -121,7 +136,8 @@ static int name_folder(struct loaded *l, const char *pins, const char *name)
 	if (at < 0)
 		return at;
 	l->name = algorithms[at].name;
-	l->id = algorithms[at].id;
+	l->algorithm = algorithms[at].algorithm;
+	l->id = l->algorithm->id;
 	if (snprintf(l->folder, sizeof(l->folder), "%s/%s", pins, l->name) >= (int)sizeof(l->folder))
 		return -ENAMETOOLONG;
 	return at;
@@ -140,8 +156,8 @@ static int open_maps(struct loaded *l)
 		{ "delays", &l->delays, BPF_MAP_TYPE_ARRAY_OF_MAPS, sizeof(u32), sizeof(u32) },
 		{ "records", &l->records, BPF_MAP_TYPE_ARRAY_OF_MAPS, sizeof(u32), sizeof(u32) },
 		{ "counters", &l->counters, BPF_MAP_TYPE_ARRAY, sizeof(u32),
-		  sizeof(struct ccatune_counters) },
-		{ "flows", &l->flows, BPF_MAP_TYPE_HASH, sizeof(u64), flow_bytes(l->id) },
+		  sizeof(struct ccatune_totals) },
+		{ "flows", &l->flows, BPF_MAP_TYPE_HASH, sizeof(u64), l->algorithm->flow_bytes },
 		{ "host", &l->host, BPF_MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct ccatune_host) },
 	};
 	size_t i;

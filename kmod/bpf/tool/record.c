@@ -11,7 +11,8 @@
 
 #include "tool.h"
 
-#define MOST_RECORDS (1u << 18)
+#include "../../linux/files.h"
+
 #define PIN "recording"
 
 static size_t bytes_of(u32 size)
@@ -69,29 +70,16 @@ static struct rec_record *reserve(struct ccatune_recording *r, u32 n)
 static void add_table(struct loaded *l, struct ccatune_recording *r)
 {
 	struct ens_table *t = &l->config->table.ens;
-	struct rec_record *place;
-	u32 i, n;
 
-	t->values = l->config->values;
-	n = rec_table_records(t);
-	place = reserve(r, n);
-	for (i = 0; place && i < n; i++) {
-		rec_init(&place[i], REC_TABLE, 0, 0);
-		rec_put_table(&place[i], t, i);
-		rec_finish(&place[i]);
-	}
+	t->values = l->config->table.values;
+	ccatune_fill_table(reserve(r, rec_table_records(t)), t);
 	t->values = NULL;
 }
 
 static void add_params(struct loaded *l, struct ccatune_recording *r)
 {
-	struct rec_record *place = reserve(r, 1);
-
-	if (!place)
-		return;
-	rec_init(place, REC_PARAMS, 0, 0);
-	rec_put_params(place, l->config->params.value, l->id, l->config->params.version);
-	rec_finish(place);
+	ccatune_fill_params(reserve(r, 1), l->config->params.value, l->id,
+			    l->config->params.version);
 }
 
 typedef void change(struct loaded *l, struct ccatune_recording *r);
@@ -137,11 +125,11 @@ static int clear(struct loaded *l)
 /* The number of the next flow. */
 static u32 next_flow(const struct loaded *l)
 {
-	struct ccatune_counters counters = {};
+	struct ccatune_totals totals = {};
 	u32 place = 0;
 
-	bpf_map_lookup_elem(l->counters, &place, &counters);
-	return (u32)counters.keys + 1;
+	bpf_map_lookup_elem(l->counters, &place, &totals);
+	return (u32)totals.keys + 1;
 }
 
 /* What is in force. No flow reaches the number yet from which on flows are recorded. */
@@ -191,33 +179,23 @@ static int start(struct loaded *l, u32 size)
 
 int recording_write(struct loaded *l, const char *text, u32 len)
 {
-	const char *end = text + len;
-	struct ens_cursor line = cca_next_line(&text, end);
-	struct cca_word word = ens_take_word(&line);
 	u32 size = 0;
-	int err = -EINVAL;
+	int command = ccatune_take_command(text, len, &size);
 
-	if (text == end && cca_word_is(word, "start")) {
-		err = ens_take_char(&line, ' ');
-		if (!err)
-			err = ens_take_u32(&line, 1, MOST_RECORDS, &size);
-		if (!err)
-			err = ens_at_end(&line) ? start(l, size) : -EINVAL;
-	} else if (text == end && ens_at_end(&line)) {
-		if (cca_word_is(word, "stop"))
-			err = stop(l);
-		else if (cca_word_is(word, "clear"))
-			err = clear(l);
-	}
-	if (err == -EINVAL || err == -ERANGE)
-		complain("expected `start N` with N from 1 to %u, `stop` or `clear`", MOST_RECORDS);
-	return err;
+	if (command == CCATUNE_START)
+		return start(l, size);
+	if (command == CCATUNE_STOP)
+		return stop(l);
+	if (command == CCATUNE_CLEAR)
+		return clear(l);
+	complain("expected `start N` with N from 1 to %u, `stop` or `clear`", CCATUNE_MAX_RECORDS);
+	return command;
 }
 
 int recording_show(struct loaded *l, FILE *out)
 {
 	struct ccatune_recording *r;
-	struct rec_header h = {};
+	struct rec_header h;
 
 	if (is_running(l)) {
 		complain("%s/recording: runs; write `stop` first", l->name);
@@ -226,13 +204,7 @@ int recording_show(struct loaded *l, FILE *out)
 	r = map_pinned(l);
 	if (!r)
 		return 0;
-	h.magic = REC_MAGIC;
-	h.version = REC_VERSION;
-	h.header_bytes = sizeof(h);
-	h.record_bytes = sizeof(struct rec_record);
-	h.id = l->id;
-	h.records = (u32)cca_min_u64(r->next, r->size);
-	h.lost = r->next - h.records;
+	ccatune_fill_header(&h, l->id, r->next, r->size);
 	fwrite(&h, sizeof(h), 1, out);
 	fwrite(records_of(r), sizeof(struct rec_record), h.records, out);
 	munmap(r, bytes_of(r->size));

@@ -16,7 +16,7 @@ int ensemble_show(struct loaded *l, FILE *out)
 
 	if (!l->config->has_table)
 		return 0;
-	t->values = l->config->values;
+	t->values = l->config->table.values;
 	for (i = 0; i < ens_lines(t); i++) {
 		len = ens_format_line(t, i, line, sizeof(line));
 		fwrite(line, 1, len, out);
@@ -131,7 +131,7 @@ static int take_table(struct loaded *l, struct ens_table *offered, const u32 *va
 		offered->generation = host.generations;
 		offered->values = NULL;
 		l->config->table.ens = *offered;
-		memcpy(l->config->values, values, ens_values_bytes(offered));
+		memcpy(l->config->table.values, values, ens_values_bytes(offered));
 		l->config->has_table = 1;
 		err = host_write(l, &host);
 		if (!err)

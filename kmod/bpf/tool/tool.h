@@ -9,6 +9,7 @@
  *   values.c   `parameters` and `settings`
  *   table.c    `ensemble`
  *   show.c     `status` and `flows`
+ *   flow.c     what an algorithm says of a flow
  *   record.c   `recording`
  *
  * Functions that can fail return 0 or a negative errno. What went wrong is printed where it
@@ -23,9 +24,7 @@
 
 #define CCA_FN static inline __attribute__((unused))
 #include "ensemble_format.h"
-#include "ensemble_recording.h"
 #include "ensemble_text.h"
-#include "histogram.h"
 #include "params_text.h"
 
 #include "../layout.h"
@@ -33,10 +32,32 @@
 #define DEFAULT_PINS "/sys/fs/bpf/ccatune"
 #define PIN_BYTES 64			/* of the name of a pin */
 
+/* The text is that of the modules. A flow is a copy here. */
+struct seq_file {
+	FILE *out;
+};
+
+#define seq_printf(m, ...) fprintf((m)->out, __VA_ARGS__)
+#define seq_puts(m, text) fputs(text, (m)->out)
+#define READ_ONCE(x) (x)
+#define data_race(x) (x)
+#define ccatune_read(count) (*(count))
+
+#include "../../linux/show.h"
+
+/* What this program knows of an algorithm (flow.c). */
+struct algorithm {
+	u32 id;
+	size_t flow_bytes;		/* of a flow in the map */
+	void (*view)(const struct ccatune_flow *flow, struct ccatune_view *view);
+	void (*show)(struct seq_file *m, const struct ccatune_flow *flow);
+};
+
 /* A loaded algorithm: its folder of pins, locked, and its maps. */
 struct loaded {
 	const char *name;
 	u32 id;
+	const struct algorithm *algorithm;
 	char folder[PATH_MAX];		/* for messages */
 	int pins, lock;			/* descriptors of the folder of pins, and of this folder */
 	int configs, sums, delays, records, counters, flows, host;
@@ -46,7 +67,7 @@ struct loaded {
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* object.c */
-u32 algorithm_id(const char *name);
+const char *algorithm_names(void);
 int load(const char *pins, const char *name);
 int unload(const char *pins, const char *name);
 int list(const char *pins);
@@ -62,9 +83,6 @@ int check_map(const struct loaded *l, const char *name, int fd, u32 type, u32 ke
 	      size_t value_bytes);
 int open_pin(const struct loaded *l, const char *name, u32 type, u32 key_bytes, size_t value_bytes);
 void name_pin(char *to, const char *name, u64 number);
-
-/* show.c */
-size_t flow_bytes(u32 id);
 
 /* config.c */
 int config_first(struct loaded *l);

@@ -5,7 +5,7 @@
 
 #include "tool.h"
 
-#define MOST_BYTES 4096u
+#include "../../linux/files.h"
 
 static const struct cca_setting_spec specs[CCATUNE_SETTINGS] = {
 	[CCATUNE_CLASS_SOURCE] = { "class_source", CCATUNE_CLASS_OF_NOTHING,
@@ -17,35 +17,28 @@ static const struct cca_setting_spec specs[CCATUNE_SETTINGS] = {
 
 int values_show(struct loaded *l, FILE *out)
 {
-	const struct cca_param_spec *spec;
-	u32 i;
+	struct seq_file m = { out };
 
-	for (i = 0; i < CCA_MAX_PARAMS; i++) {
-		spec = cca_param_at(l->id, i);
-		if (!spec)
-			break;
-		fprintf(out, "%s %u %u %u %u %s\n", spec->name, l->config->params.value[i], spec->min,
-			spec->initial, spec->max, spec->unit);
-	}
+	ccatune_show_parameters(&m, l->id, l->config->params.value);
 	return 0;
 }
 
 int settings_show(struct loaded *l, FILE *out)
 {
+	struct seq_file m = { out };
 	u32 i;
 
 	for (i = 0; i < CCATUNE_SETTINGS; i++)
-		fprintf(out, "%s %u %u %u %u %s\n", specs[i].name, l->config->setting[i], specs[i].min,
-			specs[i].initial, specs[i].max, specs[i].unit);
+		ccatune_show_setting(&m, &specs[i], l->config->setting[i]);
 	return 0;
 }
 
 /* 0, or an error where a text is longer than /proc takes. */
 static int check_length(u32 len)
 {
-	if (len <= MOST_BYTES)
+	if (len <= CCATUNE_VALUES_MAX_BYTES)
 		return 0;
-	complain("expected at most %u bytes, got more", MOST_BYTES);
+	complain("expected at most %u bytes, got more", CCATUNE_VALUES_MAX_BYTES);
 	return -EFBIG;
 }
 

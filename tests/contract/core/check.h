@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a C test needs: CHECK, CHECK_EQ, and RUN, which names the test it runs.
- * A check in a table of rows says which row failed, when the loop sets `row`.
- * A failed check goes on, so that one run shows all; check_report() is main's
- * result.
+ * A C test program: each TEST runs, and a failed check does not end it, so that
+ * one run shows all. A check in a table of rows names the row that failed, where
+ * the loop sets `row`. The program fails when a check failed, or if there was none.
  */
 #ifndef TESTS_CHECK_H
 #define TESTS_CHECK_H
@@ -41,22 +40,37 @@ static inline void check_equal(unsigned long long came, unsigned long long expec
 		    __LINE__, #came)
 
 /* Goes through an array of cases, row numbers from 1: `c` points to the case. */
-#define FOR_ROWS(type, cases)                                                 \
-	for (const type *c = (row = 1, (cases));                              \
+#define FOR_ROWS(cases)                                                       \
+	for (const __typeof__((cases)[0]) *c = (row = 1, (cases));            \
 	     c < (cases) + sizeof(cases) / sizeof((cases)[0]) || (row = 0);   \
 	     c++, row++)
 
-#define RUN(test)                                                             \
-	do {                                                                  \
-		unsigned int failed_before = checks_failed;                   \
-		row = 0;                                                      \
-		test();                                                       \
-		printf("%s %s\n", checks_failed == failed_before ? "ok" :     \
-		       "FAILED", #test);                                      \
-	} while (0)
+static struct {
+	void (*run)(void);
+	const char *title;
+} tests[64];
+static unsigned int n_tests;
 
-static inline int check_report(void)
+/* TEST(name) { ... }: a test that main() runs. */
+#define TEST(name)                                                            \
+	static void name(void);                                               \
+	__attribute__((constructor)) static void register_##name(void)        \
+	{                                                                     \
+		tests[n_tests].run = name;                                    \
+		tests[n_tests++].title = #name;                               \
+	}                                                                     \
+	static void name(void)
+
+int main(void)
 {
+	unsigned int i, failed_before;
+
+	for (i = 0; i < n_tests; i++) {
+		failed_before = checks_failed;
+		row = 0;
+		tests[i].run();
+		printf("%s %s\n", checks_failed == failed_before ? "ok" : "FAILED", tests[i].title);
+	}
 	printf("%u checks, %u failed\n", checks_made, checks_failed);
 	return checks_failed || !checks_made;
 }

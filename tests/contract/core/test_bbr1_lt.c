@@ -2,55 +2,38 @@
 /* kmod/core/bbr1_lt.h: the policer detector, by rows and behind a token bucket. */
 #include "bbr1_flow.h"
 
-static struct bbr1_run r;
-
-struct lt_flow {
-	struct bbr1_lt lt;
-	struct bbr1_params p;
-	struct cca_ack ack;
-};
-
-static void open_lt(struct lt_flow *f)
+static void open_lt(void)
 {
 	struct cca_start start = { SECOND, 50 * MS, 10, 0, 1000 };
 
-	memset(&f->lt, 0xa5, sizeof(f->lt));
-	memset(&f->ack, 0, sizeof(f->ack));
-	cca_params_init(&f->p, CCA_ID_bbr);
-	f->ack.now_us = SECOND;
-	f->ack.mss_bytes = 1000;
-	bbr1_lt_init(&f->lt, &start);
+	open_flow(&f, CCA_ID_bbr, &start, 0);
 }
 
 /* A round trip of 50 ms in which that much was delivered and lost. */
-static bool take(struct lt_flow *f, u32 pkts, u32 lost_pkts)
+static bool take(u32 pkts, u32 lost_pkts)
 {
-	f->ack.now_us += 50 * MS;
-	f->ack.acked_pkts = pkts;
-	f->ack.delivered_pkts += pkts;
-	f->ack.lost_pkts = lost_pkts;
-	return bbr1_lt_on_ack(&f->lt, &f->p, &f->ack, true, true);
+	f.ack.now_us += 50 * MS;
+	f.ack.acked_pkts = pkts;
+	f.ack.delivered_pkts += pkts;
+	f.ack.lost_pkts = lost_pkts;
+	return bbr1_lt_on_ack(&f.bbr.lt, &f.p.bbr, &f.ack, true, true);
 }
 
-static void an_interval_begins_at_a_loss(void)
+TEST(an_interval_begins_at_a_loss)
 {
-	struct lt_flow f;
-
-	open_lt(&f);
-	take(&f, 50, 0);
-	CHECK(!f.lt.sampling);
-	take(&f, 50, 1);
-	CHECK(f.lt.sampling);
-	CHECK_EQ(f.lt.start_delivered_pkts, 100);
-	CHECK_EQ(f.lt.start_lost_pkts, 1);
+	open_lt();
+	take(50, 0);
+	CHECK(!f.bbr.lt.sampling);
+	take(50, 1);
+	CHECK(f.bbr.lt.sampling);
+	CHECK_EQ(f.bbr.lt.start_delivered_pkts, 100);
+	CHECK_EQ(f.bbr.lt.start_lost_pkts, 1);
 }
-
-struct interval_case { u32 rounds, last_lost_pkts; bool ended, sampling; };
 
 /* 50 packets a round trip, 10 lost in each but the last: 195 permille are 195 in 1000. */
-static void it_lasts_four_to_sixteen_round_trips_and_ends_at_a_loss(void)
+TEST(it_lasts_four_to_sixteen_round_trips_and_ends_at_a_loss)
 {
-	static const struct interval_case cases[] = {
+	static const struct { u32 rounds, last_lost_pkts; bool ended, sampling; } cases[] = {
 		{ 3, 20, false, true },
 		{ 4, 10, true, true },
 		{ 4, 8, false, true },		/* 38 of 200: 190 permille */
@@ -60,136 +43,124 @@ static void it_lasts_four_to_sixteen_round_trips_and_ends_at_a_loss(void)
 		{ 17, 10, false, false },	/* too long: thrown away */
 	};
 
-	FOR_ROWS(struct interval_case, cases) {
-		struct lt_flow f;
+	FOR_ROWS(cases) {
 		u32 i;
 
-		open_lt(&f);
-		take(&f, 50, 1);
+		open_lt();
+		take(50, 1);
 		for (i = 1; i < c->rounds; i++) {
 			/* The losses of a long interval come where it may not end. */
-			f.lt.lost_pkts += c->rounds > 4 ? 10 : 0;
-			take(&f, 50, c->rounds > 4 ? 0 : 10);
+			f.bbr.lt.lost_pkts += c->rounds > 4 ? 10 : 0;
+			take(50, c->rounds > 4 ? 0 : 10);
 		}
-		take(&f, 50, c->last_lost_pkts);
-		CHECK_EQ(f.lt.bytes_per_s != 0, c->ended);
-		CHECK_EQ(f.lt.sampling, c->sampling);
+		take(50, c->last_lost_pkts);
+		CHECK_EQ(f.bbr.lt.bytes_per_s != 0, c->ended);
+		CHECK_EQ(f.bbr.lt.sampling, c->sampling);
 		if (c->ended)
-			CHECK_EQ(f.lt.bytes_per_s, 1000000);	/* 200 x 1000 in 200 ms */
+			CHECK_EQ(f.bbr.lt.bytes_per_s, 1000000);	/* 200 x 1000 in 200 ms */
 	}
 }
 
-struct agree_case { u64 a, b; bool agree; };
-
-static void two_intervals_agree_within_an_eighth_or_4_kbit_per_s(void)
+TEST(two_intervals_agree_within_an_eighth_or_4_kbit_per_s)
 {
-	static const struct agree_case cases[] = {
+	static const struct { u64 a, b; bool agree; } cases[] = {
 		{ 1000000, 1000000, true }, { 1125000, 1000000, true }, { 1125001, 1000000, false },
 		{ 875000, 1000000, true }, { 874999, 1000000, false },
 		{ 1500, 1000, true }, { 1501, 1000, false }, { 500, 1000, true },
 	};
 
-	FOR_ROWS(struct agree_case, cases)
+	FOR_ROWS(cases)
 		CHECK_EQ(bbr1_lt_agrees(c->a, c->b), c->agree);
 }
 
-static void take_interval(struct lt_flow *f, u32 pkts)
+static void take_interval(u32 pkts)
 {
 	u32 i;
 
 	for (i = 0; i < 4; i++)
-		take(f, pkts, pkts / 4);
+		take(pkts, pkts / 4);
 }
 
-static void two_that_agree_give_their_mean_for_48_round_trips(void)
+TEST(two_that_agree_give_their_mean_for_48_round_trips)
 {
-	struct lt_flow f;
 	u32 i;
 
-	open_lt(&f);
-	take(&f, 50, 1);
-	take_interval(&f, 80);
-	CHECK(!f.lt.in_use);
-	take_interval(&f, 50);
-	CHECK(!f.lt.in_use);		/* 1.6 and 1 MB/s do not */
-	take_interval(&f, 52);
-	CHECK(f.lt.in_use);
-	CHECK_EQ(f.lt.bytes_per_s, 1020000);
+	open_lt();
+	take(50, 1);
+	take_interval(80);
+	CHECK(!f.bbr.lt.in_use);
+	take_interval(50);
+	CHECK(!f.bbr.lt.in_use);		/* 1.6 and 1 MB/s do not */
+	take_interval(52);
+	CHECK(f.bbr.lt.in_use);
+	CHECK_EQ(f.bbr.lt.bytes_per_s, 1020000);
 	for (i = 1; i < 48; i++)
-		CHECK_EQ(take(&f, 50, 20), false);
+		CHECK_EQ(take(50, 20), false);
 	/* Only round trips, and only those of ProbeBW, count. */
-	CHECK_EQ(bbr1_lt_on_ack(&f.lt, &f.p, &f.ack, false, true), false);
-	CHECK_EQ(bbr1_lt_on_ack(&f.lt, &f.p, &f.ack, true, false), false);
-	CHECK(f.lt.in_use);
-	CHECK_EQ(take(&f, 50, 20), true);
-	CHECK(!f.lt.in_use && !f.lt.sampling && !f.lt.bytes_per_s);
+	CHECK_EQ(bbr1_lt_on_ack(&f.bbr.lt, &f.p.bbr, &f.ack, false, true), false);
+	CHECK_EQ(bbr1_lt_on_ack(&f.bbr.lt, &f.p.bbr, &f.ack, true, false), false);
+	CHECK(f.bbr.lt.in_use);
+	CHECK_EQ(take(50, 20), true);
+	CHECK(!f.bbr.lt.in_use && !f.bbr.lt.sampling && !f.bbr.lt.bytes_per_s);
 }
 
-static void an_application_that_has_no_data_says_nothing_of_a_policer(void)
+TEST(an_application_that_has_no_data_says_nothing_of_a_policer)
 {
-	struct lt_flow f;
-
-	open_lt(&f);
-	take(&f, 50, 1);
-	take_interval(&f, 50);
-	CHECK(f.lt.bytes_per_s != 0);
+	open_lt();
+	take(50, 1);
+	take_interval(50);
+	CHECK(f.bbr.lt.bytes_per_s != 0);
 	f.ack.app_limited = 1;
-	take(&f, 50, 10);
-	CHECK(!f.lt.sampling && !f.lt.bytes_per_s);
+	take(50, 10);
+	CHECK(!f.bbr.lt.sampling && !f.bbr.lt.bytes_per_s);
 }
 
-static void it_can_be_switched_off_and_reset(void)
+TEST(it_can_be_switched_off_and_reset)
 {
-	struct bbr1_flow b;
-	struct lt_flow f;
-
-	open_lt(&f);
-	f.p.long_term = 0;
-	take(&f, 50, 10);
-	CHECK(!f.lt.sampling);
-	open_bbr1(&b, 50 * MS, 1);
-	b.ack.lost_pkts = 5;
-	take_round(&b, 10, 50 * MS);
-	CHECK(b.s.lt.sampling);
-	bbr1_use_long_term(&b.s, false);
-	b.ack.lost_pkts = 5;
-	take_round(&b, 10, 50 * MS);
-	CHECK(!b.s.lt.sampling);
-	CHECK_EQ(b.s.lt.lost_pkts, 10);		/* what was lost is counted all the same */
-	bbr1_use_long_term(&b.s, true);
-	b.ack.lost_pkts = 5;
-	take_round(&b, 10, 50 * MS);
-	CHECK(b.s.lt.sampling);
+	open_lt();
+	f.p.bbr.long_term = 0;
+	take(50, 10);
+	CHECK(!f.bbr.lt.sampling);
+	open_bbr1(50 * MS, 1);
+	f.ack.lost_pkts = 5;
+	take_round(&f, 10, 50 * MS);
+	CHECK(f.bbr.lt.sampling);
+	bbr1_use_long_term(&f.bbr, false);
+	f.ack.lost_pkts = 5;
+	take_round(&f, 10, 50 * MS);
+	CHECK(!f.bbr.lt.sampling);
+	CHECK_EQ(f.bbr.lt.lost_pkts, 10);		/* what was lost is counted all the same */
+	bbr1_use_long_term(&f.bbr, true);
+	f.ack.lost_pkts = 5;
+	take_round(&f, 10, 50 * MS);
+	CHECK(f.bbr.lt.sampling);
 }
 
-static void no_interval_ends_within_a_millisecond_or_without_delivery(void)
+TEST(no_interval_ends_within_a_millisecond_or_without_delivery)
 {
-	struct lt_flow f;
 	u32 i;
 
-	open_lt(&f);
-	take(&f, 50, 1);
+	open_lt();
+	take(50, 1);
 	f.ack.lost_pkts = 50;
 	for (i = 0; i < 6; i++)
-		bbr1_lt_on_ack(&f.lt, &f.p, &f.ack, true, true);
-	CHECK_EQ(f.lt.bytes_per_s, 0);
+		bbr1_lt_on_ack(&f.bbr.lt, &f.p.bbr, &f.ack, true, true);
+	CHECK_EQ(f.bbr.lt.bytes_per_s, 0);
 	f.ack.now_us += 50 * MS;
-	bbr1_lt_on_ack(&f.lt, &f.p, &f.ack, true, true);
-	CHECK_EQ(f.lt.bytes_per_s, 0);
+	bbr1_lt_on_ack(&f.bbr.lt, &f.p.bbr, &f.ack, true, true);
+	CHECK_EQ(f.bbr.lt.bytes_per_s, 0);
 }
 
-static void a_timeout_begins_an_interval_and_counts_what_it_lost(void)
+TEST(a_timeout_begins_an_interval_and_counts_what_it_lost)
 {
-	struct lt_flow f;
-
-	open_lt(&f);
-	bbr1_lt_on_timeout(&f.lt, 3 * SECOND, 77, 30);
-	CHECK(f.lt.sampling);
-	CHECK_EQ(f.lt.start_delivered_pkts, 77);
-	CHECK_EQ(f.lt.start_lost_pkts, 30);
-	bbr1_lt_on_timeout(&f.lt, 4 * SECOND, 99, 5);
-	CHECK_EQ(f.lt.lost_pkts, 35);
-	CHECK_EQ(f.lt.start_delivered_pkts, 77);
+	open_lt();
+	bbr1_lt_on_timeout(&f.bbr.lt, 3 * SECOND, 77, 30);
+	CHECK(f.bbr.lt.sampling);
+	CHECK_EQ(f.bbr.lt.start_delivered_pkts, 77);
+	CHECK_EQ(f.bbr.lt.start_lost_pkts, 30);
+	bbr1_lt_on_timeout(&f.bbr.lt, 4 * SECOND, 99, 5);
+	CHECK_EQ(f.bbr.lt.lost_pkts, 35);
+	CHECK_EQ(f.bbr.lt.start_delivered_pkts, 77);
 }
 
 /*
@@ -197,28 +168,28 @@ static void a_timeout_begins_an_interval_and_counts_what_it_lost(void)
  * 20 Mbit/s: the rate is found, the flow then loses next to nothing, and after 48
  * round trips looks again.
  */
-static void behind_a_policer_it_paces_at_the_policers_rate(void)
+TEST(behind_a_policer_it_paces_at_the_policers_rate)
 {
 	u32 engaged = 0, released = 0, used_lost_pkts = 0, used_pkts = 0;
 	u64 rate_sum = 0;
 	bool used;
 
-	open_run(&r, 40 * MS, 500, 7);
-	r.path.token_time_us = 2400;
-	r.path.bucket_pkts = 100;
-	while (r.path.now_us < 61 * SECOND) {
-		u32 lost_pkts = r.path.lost_pkts;
+	open_run(40 * MS, 500, 7);
+	r.token_time_us = 2400;
+	r.bucket_pkts = 100;
+	while (r.now_us < 61 * SECOND) {
+		u32 lost_pkts = r.lost_pkts;
 
-		used = r.s.lt.in_use;
-		path_step(&r.path);
-		if (!used && r.s.lt.in_use) {
+		used = r.f.bbr.lt.in_use;
+		path_step(&r);
+		if (!used && r.f.bbr.lt.in_use) {
 			engaged++;
-			rate_sum += r.s.lt.bytes_per_s;
+			rate_sum += r.f.bbr.lt.bytes_per_s;
 		}
-		released += used && !r.s.lt.in_use;
-		if (used && r.s.lt.in_use) {
+		released += used && !r.f.bbr.lt.in_use;
+		if (used && r.f.bbr.lt.in_use) {
 			used_pkts++;
-			used_lost_pkts += r.path.lost_pkts - lost_pkts;
+			used_lost_pkts += r.lost_pkts - lost_pkts;
 		}
 	}
 	CHECK(engaged >= 5 && released >= 4);
@@ -228,30 +199,15 @@ static void behind_a_policer_it_paces_at_the_policers_rate(void)
 	CHECK(used_lost_pkts * 50 < used_pkts);		/* 2 % */
 }
 
-static void without_it_losses_go_on(void)
+TEST(without_it_losses_go_on)
 {
 	u32 share;
 
-	open_run(&r, 40 * MS, 500, 7);
-	bbr1_use_long_term(&r.s, false);
-	r.path.token_time_us = 2400;
-	r.path.bucket_pkts = 100;
-	path_run(&r.path, 60 * SECOND);
-	share = 100 * r.path.lost_pkts / (r.path.lost_pkts + r.path.delivered_pkts);
+	open_run(40 * MS, 500, 7);
+	bbr1_use_long_term(&r.f.bbr, false);
+	r.token_time_us = 2400;
+	r.bucket_pkts = 100;
+	path_run(&r, 60 * SECOND);
+	share = 100 * r.lost_pkts / (r.lost_pkts + r.delivered_pkts);
 	CHECK(share >= 5);
-}
-
-int main(void)
-{
-	RUN(an_interval_begins_at_a_loss);
-	RUN(it_lasts_four_to_sixteen_round_trips_and_ends_at_a_loss);
-	RUN(two_intervals_agree_within_an_eighth_or_4_kbit_per_s);
-	RUN(two_that_agree_give_their_mean_for_48_round_trips);
-	RUN(an_application_that_has_no_data_says_nothing_of_a_policer);
-	RUN(it_can_be_switched_off_and_reset);
-	RUN(no_interval_ends_within_a_millisecond_or_without_delivery);
-	RUN(a_timeout_begins_an_interval_and_counts_what_it_lost);
-	RUN(behind_a_policer_it_paces_at_the_policers_rate);
-	RUN(without_it_losses_go_on);
-	return check_report();
 }

@@ -2,59 +2,56 @@
 /* kmod/core/bbr3_probe.h and bbr3_model.h: losses, the bounds they set, and events. */
 #include "bbr3_flow.h"
 
-static void a_round_trip_with_a_loss_leaves_what_it_delivered_but_at_least_beta(void)
+TEST(a_round_trip_with_a_loss_leaves_what_it_delivered_but_at_least_beta)
 {
-	struct bbr3_flow f;
 	u32 cwnd_pkts;
 
 	/* 90 of 100 packets delivered: 90 % are more than beta leaves */
-	open_in(&f, BBR3_CRUISE);
+	open_in(BBR3_CRUISE);
 	take_round(&f, 90, 50 * MS);
-	take_loss(&f, 100, 1);
+	take_loss(100, 1);
 	take_round(&f, 90, 50 * MS);
 	take_round(&f, 90, 50 * MS);
-	CHECK_EQ(f.s.short_bytes_per_s, 2606400);
+	CHECK_EQ(f.bbr3.short_bytes_per_s, 2606400);
 	/* 20 of 100: beta holds */
-	open_in(&f, BBR3_CRUISE);
+	open_in(BBR3_CRUISE);
 	take_round(&f, 20, 50 * MS);
 	cwnd_pkts = f.d.cwnd_pkts;
-	take_loss(&f, 100, 1);
+	take_loss(100, 1);
 	take_round(&f, 20, 50 * MS);
 	take_round(&f, 20, 50 * MS);
-	CHECK_EQ(f.s.short_bytes_per_s, 2896000ull * 7 / 10);
-	CHECK_EQ(f.s.short_pkts, cwnd_pkts * 7 / 10);
+	CHECK_EQ(f.bbr3.short_bytes_per_s, 2896000ull * 7 / 10);
+	CHECK_EQ(f.bbr3.short_pkts, cwnd_pkts * 7 / 10);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 2896000ull * 7 / 10 * 990 / 1000);
-	CHECK(f.d.cwnd_pkts <= f.s.short_pkts);
+	CHECK(f.d.cwnd_pkts <= f.bbr3.short_pkts);
 	/* Again, and by beta of what it was. */
-	take_loss(&f, 100, 1);
+	take_loss(100, 1);
 	take_round(&f, 20, 50 * MS);
 	take_round(&f, 20, 50 * MS);
-	CHECK_EQ(f.s.short_bytes_per_s, 2896000ull * 7 / 10 * 7 / 10);
+	CHECK_EQ(f.bbr3.short_bytes_per_s, 2896000ull * 7 / 10 * 7 / 10);
 	/* Before it probes it forgets. */
-	f.s.probe_wait_us = 0;
+	f.bbr3.probe_wait_us = 0;
 	take_round(&f, 20, 50 * MS);
-	CHECK_EQ(f.s.mode, BBR3_REFILL);
-	CHECK_EQ(f.s.short_pkts, BBR3_NO_LIMIT_PKTS);
-	CHECK_EQ(f.s.short_bytes_per_s, BBR3_NO_LIMIT_BYTES_PER_S);
+	CHECK_EQ(f.bbr3.mode, BBR3_REFILL);
+	CHECK_EQ(f.bbr3.short_pkts, BBR3_NO_LIMIT_PKTS);
+	CHECK_EQ(f.bbr3.short_bytes_per_s, BBR3_NO_LIMIT_BYTES_PER_S);
 }
 
-static void while_it_probes_a_round_trip_with_a_loss_leaves_all(void)
+TEST(while_it_probes_a_round_trip_with_a_loss_leaves_all)
 {
-	struct bbr3_flow f;
-
-	open_in(&f, BBR3_UP);
-	take_loss(&f, 1000, 1);
+	open_in(BBR3_UP);
+	take_loss(1000, 1);
 	take_round(&f, 90, 50 * MS);
 	take_round(&f, 90, 50 * MS);
-	CHECK_EQ(f.s.short_pkts, BBR3_NO_LIMIT_PKTS);
+	CHECK_EQ(f.bbr3.short_pkts, BBR3_NO_LIMIT_PKTS);
 }
-
-struct too_high_case { u32 tx_inflight_pkts, lost_pkts; bool limited; u32 long_pkts; };
 
 /* bw RTTmin is 100 packets, so that beta leaves 70. */
-static void too_much_loss_in_a_probe_sets_inflight_long(void)
+TEST(too_much_loss_in_a_probe_sets_inflight_long)
 {
-	static const struct too_high_case cases[] = {
+	static const struct {
+		u32 tx_inflight_pkts, lost_pkts; bool limited; u32 long_pkts;
+	} cases[] = {
 		{ 150, 3, false, BBR3_NO_LIMIT_PKTS },	/* 2 % of 150 are 3 */
 		{ 150, 4, false, 149 },
 		{ 130, 10, false, 129 },
@@ -63,273 +60,243 @@ static void too_much_loss_in_a_probe_sets_inflight_long(void)
 		{ 0, 4, false, BBR3_NO_LIMIT_PKTS },	/* the host does not know */
 	};
 
-	FOR_ROWS(struct too_high_case, cases) {
+	FOR_ROWS(cases) {
 		struct cca_loss loss = { 0, 0, c->tx_inflight_pkts, c->lost_pkts, c->limited };
-		struct bbr3_flow f;
 		bool ends = c->tx_inflight_pkts && c->lost_pkts * 50 > c->tx_inflight_pkts;
 
-		open_in(&f, BBR3_UP);
+		open_in(BBR3_UP);
 		loss.delivered_pkts = f.ack.delivered_pkts;
-		bbr3_on_loss(&f.s, &f.p, &loss);
-		CHECK_EQ(f.s.long_pkts, c->long_pkts);
-		CHECK_EQ(f.s.mode, ends ? BBR3_DOWN : BBR3_UP);
-		CHECK_EQ(f.s.probe_too_high, ends);
+		bbr3_on_loss(&f.bbr3, &f.p.bbr3, &loss);
+		CHECK_EQ(f.bbr3.long_pkts, c->long_pkts);
+		CHECK_EQ(f.bbr3.mode, ends ? BBR3_DOWN : BBR3_UP);
+		CHECK_EQ(f.bbr3.probe_too_high, ends);
 		/* Once a probe. */
 		loss.tx_inflight_pkts = 80;
 		loss.lost_since_pkts = 80;
 		if (ends)
-			bbr3_on_loss(&f.s, &f.p, &loss);
-		CHECK_EQ(f.s.long_pkts, c->long_pkts);
+			bbr3_on_loss(&f.bbr3, &f.p.bbr3, &loss);
+		CHECK_EQ(f.bbr3.long_pkts, c->long_pkts);
 	}
+}
+
+/* Samples of the last probe may still come in: they set the bound, and the state stays. */
+TEST(too_much_loss_after_a_probe_sets_inflight_long_alone)
+{
+	open_in(BBR3_DOWN);
+	f.bbr3.probing_sample = true;
+	take_loss(150, 4);
+	CHECK_EQ(f.bbr3.mode, BBR3_DOWN);
+	CHECK_EQ(f.bbr3.long_pkts, 149);
 }
 
 /* A.5: the pipe is full again. */
-static void a_plateau_ends_the_probe(void)
+TEST(a_plateau_ends_the_probe)
 {
-	struct bbr3_flow f;
 	u32 i;
 
-	open_in(&f, BBR3_UP);
+	open_in(BBR3_UP);
 	for (i = 0; i < 3; i++) {
-		CHECK_EQ(f.s.mode, BBR3_UP);
+		CHECK_EQ(f.bbr3.mode, BBR3_UP);
 		take_round(&f, 100, 50 * MS);
 	}
-	CHECK_EQ(f.s.mode, BBR3_DOWN);
-	CHECK_EQ(f.s.probe_too_high, false);
+	CHECK_EQ(f.bbr3.mode, BBR3_DOWN);
+	CHECK_EQ(f.bbr3.probe_too_high, false);
 	/* A round trip later its samples make room for those of the next cycle. */
 	take_round(&f, 100, 50 * MS);
-	CHECK_EQ(f.s.cycle_bytes_per_s[1], 0);
-	CHECK_EQ(bbr3_max_bandwidth(&f.s), 2896000);
+	CHECK_EQ(f.bbr3.cycle_bytes_per_s[1], 0);
+	CHECK_EQ(bbr3_max_bandwidth(&f.bbr3), 2896000);
 }
 
-struct down_case { bool limited; u32 cwnd_pkts; bool goes_down; };
-
 /* inflight_long is 120: a bound that holds the flow back is no plateau. */
-static void a_bound_that_limits_is_no_full_pipe(void)
+TEST(a_bound_that_limits_is_no_full_pipe)
 {
-	static const struct down_case cases[] = {
+	static const struct { bool limited; u32 cwnd_pkts; bool goes_down; } cases[] = {
 		{ true, 120, false }, { true, 119, true }, { false, 120, true },
 	};
 
-	FOR_ROWS(struct down_case, cases) {
-		struct bbr3_flow f;
-
-		open_in(&f, BBR3_UP);
-		f.s.long_pkts = 120;
-		f.s.cwnd_pkts = c->cwnd_pkts;
-		f.s.full_now = true;
+	FOR_ROWS(cases) {
+		open_in(BBR3_UP);
+		f.bbr3.long_pkts = 120;
+		f.bbr3.cwnd_pkts = c->cwnd_pkts;
+		f.bbr3.full_now = true;
 		f.ack.cwnd_limited = c->limited;
-		CHECK_EQ(bbr3_is_time_to_go_down(&f.s, &f.ack), c->goes_down);
-		CHECK_EQ(f.s.full_now, c->goes_down);
+		CHECK_EQ(bbr3_is_time_to_go_down(&f.bbr3, &f.ack), c->goes_down);
+		CHECK_EQ(f.bbr3.full_now, c->goes_down);
 	}
 }
 
 /* It rises by 1, 2, 4 packets a round trip. */
-static void inflight_long_rises_while_it_limits(void)
+TEST(inflight_long_rises_while_it_limits)
 {
-	struct bbr3_flow f;
 	u32 i, rise, long_pkts;
 
-	open_in(&f, BBR3_UP);
-	f.s.long_pkts = 120;
+	open_in(BBR3_UP);
+	f.bbr3.long_pkts = 120;
 	f.ack.tx_inflight_pkts = 110;
 	f.ack.cwnd_limited = 1;
 	take_round(&f, 100, 50 * MS);
 	CHECK_EQ(f.d.cwnd_pkts, 120);
 	for (i = 0, rise = 0; i < 3; i++) {
-		long_pkts = f.s.long_pkts;
+		long_pkts = f.bbr3.long_pkts;
 		take_round(&f, 120, 50 * MS);
-		bbr3_reset_full(&f.s, 0);
-		CHECK(f.s.long_pkts - long_pkts >= rise);
-		rise = f.s.long_pkts - long_pkts;
+		bbr3_reset_full(&f.bbr3, 0);
+		CHECK(f.bbr3.long_pkts - long_pkts >= rise);
+		rise = f.bbr3.long_pkts - long_pkts;
 	}
 	CHECK(rise >= 4);
 	/* What was in flight without loss is safe, wherever it was sent. */
 	f.ack.tx_inflight_pkts = 400;
 	take_round(&f, 120, 50 * MS);
-	CHECK(f.s.long_pkts >= 400);
+	CHECK(f.bbr3.long_pkts >= 400);
 	/* Too much lost: it stays. */
 	f.ack.tx_inflight_pkts = 500;
 	f.ack.lost_since_pkts = 11;
-	long_pkts = f.s.long_pkts;
+	long_pkts = f.bbr3.long_pkts;
 	take_round(&f, 120, 50 * MS);
-	CHECK_EQ(f.s.long_pkts, long_pkts);
+	CHECK_EQ(f.bbr3.long_pkts, long_pkts);
 }
 
 /* Section 5.3.3.6. */
-static void the_probe_behind_one_with_losses_is_cut_short_and_repeated(void)
+TEST(the_probe_behind_one_with_losses_is_cut_short_and_repeated)
 {
-	struct bbr3_flow f;
-
-	open_in(&f, BBR3_UP);
-	take_loss(&f, 150, 4);
-	CHECK_EQ(f.s.mode, BBR3_DOWN);
+	open_in(BBR3_UP);
+	take_loss(150, 4);
+	CHECK_EQ(f.bbr3.mode, BBR3_DOWN);
 	f.ack.lost_pkts = 0;
 	f.ack.inflight_pkts = 90;
 	take_round(&f, 100, 50 * MS);
-	f.s.probe_wait_us = 0;
+	f.bbr3.probe_wait_us = 0;
 	take_round(&f, 100, 50 * MS);
-	CHECK_EQ(f.s.mode, BBR3_REFILL);
+	CHECK_EQ(f.bbr3.mode, BBR3_REFILL);
 	take_round(&f, 100, 50 * MS);
-	CHECK_EQ(f.s.mode, BBR3_UP);
-	f.ack.inflight_pkts = f.s.long_pkts - 1;
+	CHECK_EQ(f.bbr3.mode, BBR3_UP);
+	f.ack.inflight_pkts = f.bbr3.long_pkts - 1;
 	take_round(&f, 100, 50 * MS);
-	CHECK_EQ(f.s.mode, BBR3_UP);
-	f.ack.inflight_pkts = f.s.long_pkts;
+	CHECK_EQ(f.bbr3.mode, BBR3_UP);
+	f.ack.inflight_pkts = f.bbr3.long_pkts;
 	take_round(&f, 100, 50 * MS);
-	CHECK_EQ(f.s.mode, BBR3_DOWN);
-	CHECK_EQ(f.s.probe_cut_short, true);
+	CHECK_EQ(f.bbr3.mode, BBR3_DOWN);
+	CHECK_EQ(f.bbr3.probe_cut_short, true);
 	/* It lost nothing: up at once, and this time to stay. */
 	take_round(&f, 100, 50 * MS);
-	CHECK_EQ(f.s.mode, BBR3_REFILL);
-	CHECK_EQ(f.s.probe_cut_short, false);
+	CHECK_EQ(f.bbr3.mode, BBR3_REFILL);
+	CHECK_EQ(f.bbr3.probe_cut_short, false);
 }
 
-struct cruise_case { u32 long_pkts, inflight_pkts; bool cruises; };
-
-static void it_cruises_once_there_is_headroom(void)
+TEST(it_cruises_once_there_is_headroom)
 {
-	static const struct cruise_case cases[] = {
+	static const struct { u32 long_pkts, inflight_pkts; bool cruises; } cases[] = {
 		{ BBR3_NO_LIMIT_PKTS, 100, true }, { BBR3_NO_LIMIT_PKTS, 101, false },
 		{ 100, 85, true }, { 100, 86, false },
 	};
 
-	FOR_ROWS(struct cruise_case, cases) {
-		struct bbr3_flow f;
-
-		open_in(&f, BBR3_DOWN);
-		f.s.long_pkts = c->long_pkts;
+	FOR_ROWS(cases) {
+		open_in(BBR3_DOWN);
+		f.bbr3.long_pkts = c->long_pkts;
 		f.ack.inflight_pkts = c->inflight_pkts;
-		CHECK_EQ(bbr3_is_time_to_cruise(&f.s, &f.p, &f.ack), c->cruises);
+		CHECK_EQ(bbr3_is_time_to_cruise(&f.bbr3, &f.p.bbr3, &f.ack), c->cruises);
 	}
 }
 
-static void the_next_probe_is_due_by_time_or_by_round_trips(void)
+TEST(the_next_probe_is_due_by_time_or_by_round_trips)
 {
-	struct bbr3_flow f;
-
-	open_in(&f, BBR3_DOWN);
-	CHECK(f.s.probe_wait_us >= 2 * SECOND && f.s.probe_wait_us < 3 * SECOND);
-	CHECK(f.s.rounds_since_probe <= 1);
-	CHECK(!bbr3_is_time_to_probe(&f.s, &f.p, f.s.cycle_start_us + f.s.probe_wait_us));
-	CHECK(bbr3_is_time_to_probe(&f.s, &f.p, f.s.cycle_start_us + f.s.probe_wait_us + 1));
-	f.s.rounds_since_probe = 62;
-	CHECK(!bbr3_is_time_to_probe(&f.s, &f.p, f.s.cycle_start_us));
-	f.s.rounds_since_probe = 63;
-	CHECK(bbr3_is_time_to_probe(&f.s, &f.p, f.s.cycle_start_us));
-	f.s.rounds_since_probe = 20;
-	f.s.cwnd_pkts = 20;		/* as many as Reno takes to fill a pipe of 20 */
-	CHECK(bbr3_is_time_to_probe(&f.s, &f.p, f.s.cycle_start_us));
+	open_in(BBR3_DOWN);
+	CHECK(f.bbr3.probe_wait_us >= 2 * SECOND && f.bbr3.probe_wait_us < 3 * SECOND);
+	CHECK(f.bbr3.rounds_since_probe <= 1);
+	CHECK(!bbr3_is_time_to_probe(&f.bbr3, &f.p.bbr3, f.bbr3.cycle_start_us + f.bbr3.probe_wait_us));
+	CHECK(bbr3_is_time_to_probe(&f.bbr3, &f.p.bbr3, f.bbr3.cycle_start_us + f.bbr3.probe_wait_us + 1));
+	f.bbr3.rounds_since_probe = 62;
+	CHECK(!bbr3_is_time_to_probe(&f.bbr3, &f.p.bbr3, f.bbr3.cycle_start_us));
+	f.bbr3.rounds_since_probe = 63;
+	CHECK(bbr3_is_time_to_probe(&f.bbr3, &f.p.bbr3, f.bbr3.cycle_start_us));
+	f.bbr3.rounds_since_probe = 20;
+	f.bbr3.cwnd_pkts = 20;		/* as many as Reno takes to fill a pipe of 20 */
+	CHECK(bbr3_is_time_to_probe(&f.bbr3, &f.p.bbr3, f.bbr3.cycle_start_us));
 }
 
-static void a_timeout_leaves_one_packet_and_recovery_ends_with_the_window_of_before(void)
+TEST(a_timeout_leaves_one_packet_and_recovery_ends_with_the_window_of_before)
 {
-	struct bbr3_flow f;
 	u32 cwnd_pkts;
 
-	open_in(&f, BBR3_CRUISE);
+	open_in(BBR3_CRUISE);
 	cwnd_pkts = f.d.cwnd_pkts;
-	take_event(&f, CCA_TIMEOUT, 0);
+	take_event(&f, CCA_TIMEOUT, 0, 0);
 	CHECK_EQ(f.d.cwnd_pkts, 1);
-	take_event(&f, CCA_RECOVERY_ENTERED, 0);
-	take_event(&f, CCA_RECOVERY_LEFT, 0);
+	take_event(&f, CCA_RECOVERY_ENTERED, 0, 0);
+	take_event(&f, CCA_RECOVERY_LEFT, 0, 0);
 	CHECK_EQ(f.d.cwnd_pkts, cwnd_pkts);
 }
 
 /* Section 5.5.11. */
-static void an_undo_takes_a_probe_up_again(void)
+TEST(an_undo_takes_a_probe_up_again)
 {
-	struct bbr3_flow f;
-
-	open_in(&f, BBR3_UP);
-	take_loss(&f, 150, 4);
-	CHECK_EQ(f.s.mode, BBR3_DOWN);
-	take_event(&f, CCA_UNDO, 100);
-	CHECK_EQ(f.s.mode, BBR3_REFILL);
-	CHECK_EQ(f.s.long_pkts, BBR3_NO_LIMIT_PKTS);
+	open_in(BBR3_UP);
+	take_loss(150, 4);
+	CHECK_EQ(f.bbr3.mode, BBR3_DOWN);
+	take_event(&f, CCA_UNDO, 0, 100);
+	CHECK_EQ(f.bbr3.mode, BBR3_REFILL);
+	CHECK_EQ(f.bbr3.long_pkts, BBR3_NO_LIMIT_PKTS);
 	/* Startup as well, and only once. */
-	open_bbr3(&f, 50 * MS);
-	f.s.mode = BBR3_DRAIN;
-	f.s.full = true;
-	f.s.undo_mode = BBR3_STARTUP;
-	take_event(&f, CCA_UNDO, 100);
-	CHECK_EQ(f.s.mode, BBR3_STARTUP);
-	CHECK_EQ(f.s.full, false);
-	f.s.mode = BBR3_CRUISE;
-	take_event(&f, CCA_UNDO, 100);
-	CHECK_EQ(f.s.mode, BBR3_CRUISE);
+	open_bbr3(50 * MS);
+	f.bbr3.mode = BBR3_DRAIN;
+	f.bbr3.full = true;
+	f.bbr3.undo_mode = BBR3_STARTUP;
+	take_event(&f, CCA_UNDO, 0, 100);
+	CHECK_EQ(f.bbr3.mode, BBR3_STARTUP);
+	CHECK_EQ(f.bbr3.full, false);
+	f.bbr3.mode = BBR3_CRUISE;
+	take_event(&f, CCA_UNDO, 0, 100);
+	CHECK_EQ(f.bbr3.mode, BBR3_CRUISE);
 	/* ProbeRTT goes on; Startup follows it. */
-	f.s.mode = BBR3_PROBE_RTT;
-	f.s.full = true;
-	f.s.undo_mode = BBR3_STARTUP;
-	take_event(&f, CCA_UNDO, 100);
-	CHECK_EQ(f.s.mode, BBR3_PROBE_RTT);
-	CHECK_EQ(f.s.full, false);
-	f.s.undo_mode = BBR3_UP;
-	take_event(&f, CCA_UNDO, 100);
-	CHECK_EQ(f.s.mode, BBR3_PROBE_RTT);
+	f.bbr3.mode = BBR3_PROBE_RTT;
+	f.bbr3.full = true;
+	f.bbr3.undo_mode = BBR3_STARTUP;
+	take_event(&f, CCA_UNDO, 0, 100);
+	CHECK_EQ(f.bbr3.mode, BBR3_PROBE_RTT);
+	CHECK_EQ(f.bbr3.full, false);
+	f.bbr3.undo_mode = BBR3_UP;
+	take_event(&f, CCA_UNDO, 0, 100);
+	CHECK_EQ(f.bbr3.mode, BBR3_PROBE_RTT);
 }
 
-static void silence_paces_at_the_bandwidth_and_ends_a_probe_of_the_round_trip(void)
+TEST(silence_paces_at_the_bandwidth_and_ends_a_probe_of_the_round_trip)
 {
-	struct bbr3_flow f;
-
-	open_in(&f, BBR3_UP);
-	take_event(&f, CCA_TRANSFER_STARTED, 0);
+	open_in(BBR3_UP);
+	take_event(&f, CCA_TRANSFER_STARTED, 0, 0);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 2896000ull * 990 / 1000);
-	open_in(&f, BBR3_CRUISE);
-	f.s.mode = BBR3_PROBE_RTT;
-	f.s.short_pkts = 10;
-	f.s.probe_rtt_end_us = f.ack.now_us - 1;
-	take_event(&f, CCA_IDLE_RESTART, 0);
-	CHECK_EQ(f.s.mode, BBR3_CRUISE);
-	CHECK_EQ(f.s.short_pkts, BBR3_NO_LIMIT_PKTS);
+	open_in(BBR3_CRUISE);
+	f.bbr3.mode = BBR3_PROBE_RTT;
+	f.bbr3.short_pkts = 10;
+	f.bbr3.probe_rtt_end_us = f.ack.now_us - 1;
+	take_event(&f, CCA_IDLE_RESTART, 0, 0);
+	CHECK_EQ(f.bbr3.mode, BBR3_CRUISE);
+	CHECK_EQ(f.bbr3.short_pkts, BBR3_NO_LIMIT_PKTS);
 	/* In Startup nothing changes; nor is an old minimum probed for behind silence. */
-	open_bbr3(&f, 50 * MS);
-	take_event(&f, CCA_IDLE_RESTART, 0);
-	CHECK_EQ(f.s.mode, BBR3_STARTUP);
+	open_bbr3(50 * MS);
+	take_event(&f, CCA_IDLE_RESTART, 0, 0);
+	CHECK_EQ(f.bbr3.mode, BBR3_STARTUP);
 	f.ack.now_us += 6 * SECOND;
 	take_round(&f, 10, 60 * MS);
-	CHECK_EQ(f.s.mode, BBR3_STARTUP);
-	CHECK_EQ(f.s.idle_restart, false);
+	CHECK_EQ(f.bbr3.mode, BBR3_STARTUP);
+	CHECK_EQ(f.bbr3.idle_restart, false);
 	/* From Startup ProbeRTT goes back to it. */
 	f.ack.now_us += 6 * SECOND;
 	f.ack.inflight_pkts = 4;
 	take_round(&f, 10, 60 * MS);
-	CHECK_EQ(f.s.mode, BBR3_PROBE_RTT);
+	CHECK_EQ(f.bbr3.mode, BBR3_PROBE_RTT);
 	take_round(&f, 10, 60 * MS);
 	take_round(&f, 10, 160 * MS);
-	CHECK_EQ(f.s.mode, BBR3_STARTUP);
+	CHECK_EQ(f.bbr3.mode, BBR3_STARTUP);
 }
 
-static void a_minimum_is_forgotten_after_ten_seconds(void)
+TEST(a_minimum_is_forgotten_after_ten_seconds)
 {
-	struct bbr3_flow f;
-
-	open_in(&f, BBR3_CRUISE);
+	open_in(BBR3_CRUISE);
 	f.ack.now_us += 6 * SECOND;
 	take_round(&f, 100, 80 * MS);
-	CHECK_EQ(f.s.probe_min_rtt_us, 80 * MS);
-	CHECK_EQ(f.s.min_rtt_us, 50 * MS);
+	CHECK_EQ(f.bbr3.probe_min_rtt_us, 80 * MS);
+	CHECK_EQ(f.bbr3.min_rtt_us, 50 * MS);
 	f.ack.now_us += 4 * SECOND;
 	take_round(&f, 100, 90 * MS);
-	CHECK_EQ(f.s.min_rtt_us, 80 * MS);
-}
-
-int main(void)
-{
-	RUN(a_round_trip_with_a_loss_leaves_what_it_delivered_but_at_least_beta);
-	RUN(while_it_probes_a_round_trip_with_a_loss_leaves_all);
-	RUN(too_much_loss_in_a_probe_sets_inflight_long);
-	RUN(a_plateau_ends_the_probe);
-	RUN(a_bound_that_limits_is_no_full_pipe);
-	RUN(inflight_long_rises_while_it_limits);
-	RUN(the_probe_behind_one_with_losses_is_cut_short_and_repeated);
-	RUN(it_cruises_once_there_is_headroom);
-	RUN(the_next_probe_is_due_by_time_or_by_round_trips);
-	RUN(a_timeout_leaves_one_packet_and_recovery_ends_with_the_window_of_before);
-	RUN(an_undo_takes_a_probe_up_again);
-	RUN(silence_paces_at_the_bandwidth_and_ends_a_probe_of_the_round_trip);
-	RUN(a_minimum_is_forgotten_after_ten_seconds);
-	return check_report();
+	CHECK_EQ(f.bbr3.min_rtt_us, 80 * MS);
 }

@@ -8,22 +8,21 @@
 #define U64_TOP 0xffffffffffffffffull
 #define MSS 1448u
 
-static void a_division_by_zero_yields_the_dividend(void)
+static struct cca_rate_window w;
+TEST(a_division_by_zero_yields_the_dividend)
 {
 	static const struct { u64 dividend, divisor, quotient; } cases[] = {
 		{ 10, 3, 3 }, { 10, 0, 10 }, { 0, 0, 0 }, { 0, 7, 0 }, { U64_TOP, 1, U64_TOP },
 		{ U64_TOP, U64_TOP, 1 }, { U64_TOP - 1, U64_TOP, 0 }, { U64_TOP, 0, U64_TOP },
 		{ 1ull << 63, 1ull << 32, 1ull << 31 },
 	};
-	u32 i;
 
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		row = (int)i + 1;
-		CHECK_EQ(cca_div(cases[i].dividend, cases[i].divisor), cases[i].quotient);
+	FOR_ROWS(cases) {
+		CHECK_EQ(cca_div(c->dividend, c->divisor), c->quotient);
 	}
 }
 
-static void limits_are_taken_at_both_ends(void)
+TEST(limits_are_taken_at_both_ends)
 {
 	CHECK_EQ(cca_min_u32(1, 2), 1);
 	CHECK_EQ(cca_min_u32(U32_TOP, 0), 0);
@@ -39,7 +38,7 @@ static void limits_are_taken_at_both_ends(void)
 	CHECK_EQ(cca_clamp_u32(10, 5, 9), 9);
 }
 
-static void a_clock_that_steps_back_has_not_moved(void)
+TEST(a_clock_that_steps_back_has_not_moved)
 {
 	CHECK_EQ(cca_elapsed_us(100, 40), 60);
 	CHECK_EQ(cca_elapsed_us(40, 40), 0);
@@ -48,11 +47,9 @@ static void a_clock_that_steps_back_has_not_moved(void)
 	CHECK_EQ(cca_elapsed_us(U64_TOP, 0), U64_TOP);
 }
 
-struct rate_case { u32 pkts, mss_bytes; u64 interval_us, bytes_per_s; };
-
-static void a_rate_is_packets_over_time_within_its_bounds(void)
+TEST(a_rate_is_packets_over_time_within_its_bounds)
 {
-	static const struct rate_case cases[] = {
+	static const struct { u32 pkts, mss_bytes; u64 interval_us, bytes_per_s; } cases[] = {
 		{ 1, MSS, 1000000, MSS },
 		{ 10, 1500, 1000, 15000000 },
 		{ 100, MSS, 100000, 1448000 },
@@ -67,16 +64,14 @@ static void a_rate_is_packets_over_time_within_its_bounds(void)
 		{ U32_TOP, U32_TOP, U64_TOP, 0 },
 	};
 
-	FOR_ROWS(struct rate_case, cases)
+	FOR_ROWS(cases)
 		CHECK_EQ(cca_rate_bytes_per_s(c->pkts, c->mss_bytes, c->interval_us),
 			 c->bytes_per_s);
 }
 
-struct carried_case { u64 bytes_per_s, interval_us; u32 mss_bytes, pkts; };
-
-static void packets_carried_are_rounded_up_within_their_bounds(void)
+TEST(packets_carried_are_rounded_up_within_their_bounds)
 {
-	static const struct carried_case cases[] = {
+	static const struct { u64 bytes_per_s, interval_us; u32 mss_bytes, pkts; } cases[] = {
 		{ 1448000, 1000000, MSS, 1000 },
 		{ 1448000, 1000001, MSS, 1001 },		/* a begun packet counts */
 		{ 1, 1, MSS, 1 },
@@ -89,7 +84,7 @@ static void packets_carried_are_rounded_up_within_their_bounds(void)
 		{ 1ull << 37, 1u << 26, 1, 1u << 24 },
 	};
 
-	FOR_ROWS(struct carried_case, cases)
+	FOR_ROWS(cases)
 		CHECK_EQ(cca_pkts_at_rate(c->bytes_per_s, c->interval_us, c->mss_bytes), c->pkts);
 }
 
@@ -100,12 +95,12 @@ static void add(struct cca_rate_window *w, u64 now_us, u32 delivered_pkts, u32 w
 	cca_rate_add(w, now_us, delivered_pkts, window_us, window_us);
 }
 
-struct pace_case { u32 window_us, gap_us, pkts; u64 start_us; u32 start_pkts; };
-
 /* ACKs of `pkts` every gap: the bandwidth is pkts / gap, however W falls between them. */
-static void an_even_stream_has_its_own_rate_whatever_the_window(void)
+TEST(an_even_stream_has_its_own_rate_whatever_the_window)
 {
-	static const struct pace_case cases[] = {
+	static const struct {
+		u32 window_us, gap_us, pkts; u64 start_us; u32 start_pkts;
+	} cases[] = {
 		{ 2000, 100, 1, 0, 0 },
 		{ 20000, 1000, 1, 0, 0 },
 		{ 20000, 12000, 1, 0, 0 },	/* 1 Mbit/s: two ACKs a window */
@@ -122,8 +117,7 @@ static void an_even_stream_has_its_own_rate_whatever_the_window(void)
 		{ 3600000000u, 5000000, 9, 77, 77 },		/* an hour */
 	};
 
-	FOR_ROWS(struct pace_case, cases) {
-		struct cca_rate_window w;
+	FOR_ROWS(cases) {
 		u64 expected = cca_rate_bytes_per_s(c->pkts, MSS, c->gap_us);
 		u64 now_us = c->start_us;
 		u32 pkts = c->start_pkts;
@@ -189,14 +183,13 @@ static void check_window_against_history(const struct cca_rate_window *w, u32 wi
 		CHECK(span_us >= window_us);
 }
 
-static void a_window_covers_what_its_history_says(void)
+TEST(a_window_covers_what_its_history_says)
 {
 	static const u32 windows_us[] = { 2000, 20000, 100000, 4000000 };
 	u64 seed = 2026;
 	u32 i, k;
 
 	for (k = 0; k < 4; k++) {
-		struct cca_rate_window w;
 		u64 now_us = 1000;
 		u32 delivered_pkts = U32_TOP - 500;
 		u32 largest_gap_us = 0;
@@ -224,25 +217,9 @@ static void a_window_covers_what_its_history_says(void)
 	}
 }
 
-static void samples_stay_bounded_when_the_window_changes(void)
-{
-	static const u32 windows_us[] = { 20000, 4000000, 2000, 100000, 0, U32_TOP };
-	struct cca_rate_window w;
-	u64 seed = 7, now_us = 0;
-	u32 i;
-
-	cca_rate_reset(&w, 0, 0);
-	for (i = 1; i < 20000; i++) {
-		now_us += random_below(&seed, 3000);
-		add(&w, now_us, i, windows_us[random_below(&seed, 60000) % 6]);
-		CHECK(w.next - w.oldest >= 1 && w.next - w.oldest <= CCA_RATE_SAMPLES);
-	}
-}
-
 /* 33 samples in each of three windows, each forty times the one before: the far end goes first. */
-static void a_window_that_grows_forgets_the_far_end_first(void)
+TEST(a_window_that_grows_forgets_the_far_end_first)
 {
-	struct cca_rate_window w;
 	u64 now_us = 0, first_us = 0;
 	u32 i, most = 0, window_us = 3200, gap_us = 101;
 
@@ -270,7 +247,7 @@ static void a_window_that_grows_forgets_the_far_end_first(void)
 }
 
 /* Whether the ACKs of a burst have one time or are spread over W / 32 changes B by a packet at most. */
-static void the_spread_of_a_burst_does_not_change_the_bandwidth(void)
+TEST(the_spread_of_a_burst_does_not_change_the_bandwidth)
 {
 	static const u32 windows_us[] = { 2000, 15758, 20000, 100000 };
 	static const u32 gaps_us[] = { 700, 5000, 10000, 20000, 40000 };
@@ -310,12 +287,10 @@ static void the_spread_of_a_burst_does_not_change_the_bandwidth(void)
 		}
 }
 
-struct pair_case { u32 window_us, apart_us, every_us; };
-
 /* A pair of ACKs per round trip, as at GR's lowest rate: B is two packets per round trip after both. */
-static void a_pair_of_acks_counts_as_a_pair(void)
+TEST(a_pair_of_acks_counts_as_a_pair)
 {
-	static const struct pair_case cases[] = {
+	static const struct { u32 window_us, apart_us, every_us; } cases[] = {
 		{ 15758, 0, 176000 },		/* both at one microsecond */
 		{ 15758, 4500, 176000 },	/* 2.64 Mbit/s */
 		{ 2000, 4500, 176000 },
@@ -323,8 +298,7 @@ static void a_pair_of_acks_counts_as_a_pair(void)
 		{ 20000, 1000, 60000 },
 	};
 
-	FOR_ROWS(struct pair_case, cases) {
-		struct cca_rate_window w;
+	FOR_ROWS(cases) {
 		u64 expected = cca_rate_bytes_per_s(2, MSS, c->every_us);
 		u32 i;
 
@@ -343,18 +317,15 @@ static void a_pair_of_acks_counts_as_a_pair(void)
 	}
 }
 
-struct long_burst_case { u32 window_us, every_us, lasts_us; };
-
 /* A burst that lasts longer than half of the gap before it is still one burst. */
-static void a_long_burst_counts_wholly(void)
+TEST(a_long_burst_counts_wholly)
 {
-	static const struct long_burst_case cases[] = {
+	static const struct { u32 window_us, every_us, lasts_us; } cases[] = {
 		{ 15758, 40000, 4000 }, { 15758, 40000, 13000 }, { 15758, 40000, 14000 },
 		{ 15758, 40000, 18000 }, { 5000, 40000, 18000 }, { 100000, 40000, 16000 },
 	};
 
-	FOR_ROWS(struct long_burst_case, cases) {
-		struct cca_rate_window w;
+	FOR_ROWS(cases) {
 		u64 expected = cca_rate_bytes_per_s(20, MSS, c->every_us);
 		u32 i, n;
 
@@ -370,9 +341,8 @@ static void a_long_burst_counts_wholly(void)
 }
 
 /* 20 s without an ACK, then an ACK per millisecond: the outage leaves B after a burst and W. */
-static void an_outage_leaves_the_window_after_a_burst(void)
+TEST(an_outage_leaves_the_window_after_a_burst)
 {
-	struct cca_rate_window w;
 	u64 now_us = 0;
 	u32 i, pkts = 0;
 
@@ -385,10 +355,8 @@ static void an_outage_leaves_the_window_after_a_burst(void)
 	CHECK_EQ(cca_rate_of(&w, MSS), 1448000);
 }
 
-static void a_clock_that_steps_back_starts_the_window_over(void)
+TEST(a_clock_that_steps_back_starts_the_window_over)
 {
-	struct cca_rate_window w;
-
 	cca_rate_reset(&w, 1000000, 0);
 	add(&w, 1000000, 10, 20000);
 	add(&w, 1010000, 20, 20000);
@@ -400,26 +368,21 @@ static void a_clock_that_steps_back_starts_the_window_over(void)
 	CHECK_EQ(cca_rate_of(&w, MSS), 1448000);
 }
 
-static void a_long_silence_starts_the_window_over(void)
+TEST(a_long_silence_starts_the_window_over)
 {
 	static const struct { u64 gap_us; u32 span_us; } cases[] = {
 		{ 1u << 28, 1u << 28 }, { (1u << 28) + 1, 0 }, { 1ull << 32, 0 }, { U64_TOP >> 1, 0 },
 	};
-	u32 i;
 
-	for (i = 0; i < 4; i++) {
-		struct cca_rate_window w;
-
-		row = (int)i + 1;
+	FOR_ROWS(cases) {
 		cca_rate_reset(&w, 5, 0);
-		add(&w, 5 + cases[i].gap_us, 100, 20000);
-		CHECK_EQ(cca_rate_span_us(&w), cases[i].span_us);
+		add(&w, 5 + c->gap_us, 100, 20000);
+		CHECK_EQ(cca_rate_span_us(&w), c->span_us);
 	}
 }
 
-static void a_closed_window_is_opened_by_the_next_ack(void)
+TEST(a_closed_window_is_opened_by_the_next_ack)
 {
-	struct cca_rate_window w;
 	u32 i;
 
 	cca_rate_reset(&w, 0, 0);
@@ -440,9 +403,8 @@ static void a_closed_window_is_opened_by_the_next_ack(void)
 	CHECK_EQ(cca_rate_of(&w, MSS), 2896000);
 }
 
-static void acks_at_one_instant_are_one_sample(void)
+TEST(acks_at_one_instant_are_one_sample)
 {
-	struct cca_rate_window w;
 	u32 i;
 
 	cca_rate_reset(&w, 0, 0);
@@ -451,26 +413,4 @@ static void acks_at_one_instant_are_one_sample(void)
 	CHECK_EQ(cca_rate_of(&w, MSS), 0);
 	add(&w, 10000, 20, 20000);
 	CHECK_EQ(cca_rate_of(&w, MSS), 1448000);
-}
-
-int main(void)
-{
-	RUN(a_division_by_zero_yields_the_dividend);
-	RUN(limits_are_taken_at_both_ends);
-	RUN(a_clock_that_steps_back_has_not_moved);
-	RUN(a_rate_is_packets_over_time_within_its_bounds);
-	RUN(packets_carried_are_rounded_up_within_their_bounds);
-	RUN(an_even_stream_has_its_own_rate_whatever_the_window);
-	RUN(a_window_covers_what_its_history_says);
-	RUN(samples_stay_bounded_when_the_window_changes);
-	RUN(a_window_that_grows_forgets_the_far_end_first);
-	RUN(the_spread_of_a_burst_does_not_change_the_bandwidth);
-	RUN(a_pair_of_acks_counts_as_a_pair);
-	RUN(a_long_burst_counts_wholly);
-	RUN(an_outage_leaves_the_window_after_a_burst);
-	RUN(a_clock_that_steps_back_starts_the_window_over);
-	RUN(a_long_silence_starts_the_window_over);
-	RUN(a_closed_window_is_opened_by_the_next_ack);
-	RUN(acks_at_one_instant_are_one_sample);
-	return check_report();
 }

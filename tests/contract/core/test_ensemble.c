@@ -9,11 +9,9 @@
 #define U64_TOP 0xffffffffffffffffull
 #define MBIT 125000u			/* bytes/s in a Mbit/s */
 
-struct linear_case { u32 step, count; u64 value; u32 level; };
-
-static void a_linear_level_is_equation_2(void)
+TEST(a_linear_level_is_equation_2)
 {
-	static const struct linear_case cases[] = {
+	static const struct { u32 step, count; u64 value; u32 level; } cases[] = {
 		{ MBIT, 40, 0, 0 },
 		{ MBIT, 40, MBIT - 1, 0 },
 		{ MBIT, 40, MBIT, 1 },
@@ -29,18 +27,16 @@ static void a_linear_level_is_equation_2(void)
 		{ 0xffffffffu, 64, 0xffffffffu, 1 },
 	};
 
-	FOR_ROWS(struct linear_case, cases) {
+	FOR_ROWS(cases) {
 		struct ens_axis a = { 0, c->step, c->count, 0, ENS_LINEAR };
 
 		CHECK_EQ(ens_level(&a, c->value), c->level);
 	}
 }
 
-struct log_case { u32 step, count, per_octave; u64 value; u32 level; };
-
-static void a_log_level_is_its_part_of_an_octave(void)
+TEST(a_log_level_is_its_part_of_an_octave)
 {
-	static const struct log_case cases[] = {
+	static const struct { u32 step, count, per_octave; u64 value; u32 level; } cases[] = {
 		{ 1000, 64, 1, 0, 0 },
 		{ 1000, 64, 1, 999, 0 },
 		{ 1000, 64, 1, 1000, 0 },
@@ -68,14 +64,14 @@ static void a_log_level_is_its_part_of_an_octave(void)
 		{ 0xffffffffu, 64, 64, 0x1fffffffdull, 63 },
 	};
 
-	FOR_ROWS(struct log_case, cases) {
+	FOR_ROWS(cases) {
 		struct ens_axis a = { 0, c->step, c->count, c->per_octave, ENS_LOG };
 
 		CHECK_EQ(ens_level(&a, c->value), c->level);
 	}
 }
 
-static void levels_never_fall_as_the_value_rises(void)
+TEST(levels_never_fall_as_the_value_rises)
 {
 	static const u32 steps[] = { 1, 3, 1000, MBIT, 0xffffffffu };
 	u32 i, per_octave, value;
@@ -123,7 +119,7 @@ static struct ens_table small_table(u32 n_axes)
 	return t;
 }
 
-static void states_and_rows_are_counted(void)
+TEST(states_and_rows_are_counted)
 {
 	struct ens_table t = small_table(2);
 
@@ -140,11 +136,11 @@ static void states_and_rows_are_counted(void)
 	CHECK_EQ(ens_values_bytes(&t), 1u << 21);
 }
 
-struct state_case { u32 n_axes, level; u64 second; u32 delay_class, state, row; };
-
-static void a_row_is_found_by_levels_and_class(void)
+TEST(a_row_is_found_by_levels_and_class)
 {
-	static const struct state_case cases[] = {
+	static const struct {
+		u32 n_axes, level; u64 second; u32 delay_class, state, row;
+	} cases[] = {
 		{ 1, 0, 0, 0, 0, 0 },
 		{ 1, 0, 0, 1, 0, 1 },
 		{ 1, 3, 999, 0, 3, 6 },		/* no second axis: its value is nothing */
@@ -159,7 +155,7 @@ static void a_row_is_found_by_levels_and_class(void)
 		{ 2, 9, 200, 2, 10, 21 },
 	};
 
-	FOR_ROWS(struct state_case, cases) {
+	FOR_ROWS(cases) {
 		struct ens_table t = small_table(c->n_axes);
 		struct gr_params p;
 		u32 state = ens_state(&t, c->level, c->second);
@@ -175,7 +171,7 @@ static void a_row_is_found_by_levels_and_class(void)
 	}
 }
 
-static void a_state_of_another_table_is_cut_to_the_last(void)
+TEST(a_state_of_another_table_is_cut_to_the_last)
 {
 	struct ens_table t = small_table(2);
 
@@ -186,16 +182,14 @@ static void a_state_of_another_table_is_cut_to_the_last(void)
 	CHECK_EQ(ens_row_index(&t, 0xfffffffeu, 0), ens_row_index(&t, 11, 0));
 }
 
-struct admit_case {
-	const char *registry, *channel, *digest;
-	u64 serial;
-	int result;
-};
-
 /* In force: registry "lab", channel "champion", serial 7, digest "sha256:aa". */
-static void the_serial_of_a_channel_only_rises(void)
+TEST(the_serial_of_a_channel_only_rises)
 {
-	static const struct admit_case cases[] = {
+	static const struct {
+		const char *registry, *channel, *digest;
+		u64 serial;
+		int result;
+	} cases[] = {
 		{ "lab", "champion", "sha256:aa", 7, 0 },
 		{ "lab", "champion", "sha256:ab", 7, -CCA_EEXIST },
 		{ "lab", "champion", "sha256:aa", 8, 1 },
@@ -216,7 +210,7 @@ static void the_serial_of_a_channel_only_rises(void)
 	strcpy(in_force.channel, "champion");
 	strcpy(in_force.digest, "sha256:aa");
 	in_force.serial = 7;
-	FOR_ROWS(struct admit_case, cases) {
+	FOR_ROWS(cases) {
 		struct ens_table offered = small_table(1);
 
 		/* What stands behind a name's end is not compared. */
@@ -232,7 +226,7 @@ static void the_serial_of_a_channel_only_rises(void)
 	}
 }
 
-static void names_of_full_length_differ_in_their_last_character(void)
+TEST(names_of_full_length_differ_in_their_last_character)
 {
 	struct ens_table in_force = small_table(1), offered;
 
@@ -251,7 +245,7 @@ static void names_of_full_length_differ_in_their_last_character(void)
 	CHECK_EQ(ens_admit(&in_force, &offered), 1);
 }
 
-static void texts_of_full_length_are_compared_to_their_end(void)
+TEST(texts_of_full_length_are_compared_to_their_end)
 {
 	char a[ENS_MAX_NAME + 1], b[ENS_MAX_NAME + 1];
 
@@ -263,18 +257,16 @@ static void texts_of_full_length_are_compared_to_their_end(void)
 	CHECK(ens_same_text(a, b, 0));
 }
 
-struct share_case { u32 permille, low, high; };
-
 /* Consecutive hashes, and multiples of 2^8 and 2^16 as addresses give them: the share is kept. */
-static void the_share_held_back_is_as_asked(void)
+TEST(the_share_held_back_is_as_asked)
 {
-	static const struct share_case cases[] = {
+	static const struct { u32 permille, low, high; } cases[] = {
 		{ 0, 0, 0 }, { 1, 70, 130 }, { 100, 9800, 10200 }, { 500, 49800, 50200 },
 		{ 999, 99800, 99999 }, { 1000, 100000, 100000 },
 	};
 	u32 stride, i;
 
-	FOR_ROWS(struct share_case, cases) {
+	FOR_ROWS(cases) {
 		struct ens_table t = small_table(1);
 
 		t.hold_back_permille = c->permille;
@@ -286,19 +278,4 @@ static void the_share_held_back_is_as_asked(void)
 			CHECK(held >= c->low && held <= c->high);
 		}
 	}
-}
-
-int main(void)
-{
-	RUN(a_linear_level_is_equation_2);
-	RUN(a_log_level_is_its_part_of_an_octave);
-	RUN(levels_never_fall_as_the_value_rises);
-	RUN(states_and_rows_are_counted);
-	RUN(a_row_is_found_by_levels_and_class);
-	RUN(the_serial_of_a_channel_only_rises);
-	RUN(names_of_full_length_differ_in_their_last_character);
-	RUN(texts_of_full_length_are_compared_to_their_end);
-	RUN(a_state_of_another_table_is_cut_to_the_last);
-	RUN(the_share_held_back_is_as_asked);
-	return check_report();
 }

@@ -37,6 +37,7 @@ struct flow {
 	struct cca_ack ack;
 };
 
+static struct flow f;
 static void open_flow(struct flow *f)
 {
 	struct cca_start start = { SECOND, 0, 10, 0xfffffff0u, MSS };
@@ -59,11 +60,13 @@ static void take_acks(struct flow *f, u32 count, u32 gap_us, u32 delay_us)
 	}
 }
 
-static enum ens_turn turn(struct flow *f, const struct ens_table *t)
+static enum ens_epoch_end end_epoch(struct flow *f, const struct ens_table *t)
 {
-	struct ens_values values = ens_clock_values(&f->c, 0);
+	struct ens_values values = {};
 
-	return ens_clock_turn(&f->c, t, f->ack.now_us, &values);
+	values.is_new = ens_clock_measured(&f->c);
+	values.axis[0] = f->c.measured_bytes_per_s;
+	return ens_clock_end_epoch(&f->c, t, f->ack.now_us, &values);
 }
 
 /* Epoch 0 behind the flow: state 8 from 1,000,000 bytes/s. */
@@ -71,17 +74,15 @@ static void open_epoch_1(struct flow *f, const struct ens_table *t)
 {
 	open_flow(f);
 	take_acks(f, 500, MS, 0);
-	CHECK_EQ(turn(f, t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(f, t), ENS_LOOKED_UP);
 	CHECK_EQ(f->c.state, 8);
 	CHECK_EQ(f->c.epoch, 1);
 }
 
-struct measure_case { u32 gap_us, count; u64 bytes_per_s; };
-
 /* Eq. 1 over the last 250 ms; eq. 6: epoch 0 may be shorter, then over all of it. */
-static void the_estimate_is_what_was_acknowledged_over_the_window(void)
+TEST(the_estimate_is_what_was_acknowledged_over_the_window)
 {
-	static const struct measure_case cases[] = {
+	static const struct { u32 gap_us, count; u64 bytes_per_s; } cases[] = {
 		{ 1000, 500, 1000000 },
 		{ 1000, 100, 1000000 },		/* 100 ms in all */
 		{ 100, 9000, 10000000 },
@@ -91,9 +92,7 @@ static void the_estimate_is_what_was_acknowledged_over_the_window(void)
 		{ 1000, 0, 0 },
 	};
 
-	FOR_ROWS(struct measure_case, cases) {
-		struct flow f;
-
+	FOR_ROWS(cases) {
 		open_flow(&f);
 		take_acks(&f, 1, 0, 0);
 		take_acks(&f, c->count, c->gap_us, 0);
@@ -101,19 +100,16 @@ static void the_estimate_is_what_was_acknowledged_over_the_window(void)
 	}
 }
 
-static void the_estimate_forgets_what_is_older_than_its_window(void)
+TEST(the_estimate_forgets_what_is_older_than_its_window)
 {
-	struct flow f;
-
 	open_flow(&f);
 	take_acks(&f, 5000, 100, 0);
 	take_acks(&f, 266, MS, 0);	/* gamma P, and a burst of 1/32 of it at each end */
 	CHECK_EQ(ens_clock_measure(&f.c), 1000000);
 }
 
-static void epoch_0_ends_with_slow_start_and_others_with_their_time(void)
+TEST(epoch_0_ends_with_slow_start_and_others_with_their_time)
 {
-	struct flow f;
 	struct ens_table t = table_of(1, 25);
 
 	open_flow(&f);
@@ -128,47 +124,40 @@ static void epoch_0_ends_with_slow_start_and_others_with_their_time(void)
 	CHECK(ens_clock_is_due(&f.c, f.ack.now_us + EPOCH_MS * MS, false));
 }
 
-struct level_case { u32 gap_us; u32 state; };
-
-static void the_state_is_equation_2_of_the_estimate(void)
+TEST(the_state_is_equation_2_of_the_estimate)
 {
-	static const struct level_case cases[] = {
+	static const struct { u32 gap_us; u32 state; } cases[] = {
 		{ 8000, 1 }, { 8001, 0 }, { 1000, 8 }, { 800, 10 }, { 801, 9 },
 		{ 205, 39 }, { 100, 39 }, { 1, 39 },
 	};
 	struct ens_table t = table_of(1, 25);
 
-	FOR_ROWS(struct level_case, cases) {
-		struct flow f;
-
+	FOR_ROWS(cases) {
 		open_flow(&f);
 		take_acks(&f, 1000000 / c->gap_us + 2, c->gap_us, 0);
-		CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+		CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 		CHECK_EQ(f.c.state, c->state);
 	}
 }
 
 /* Without classes there is no target: each epoch looks its row up. */
-static void a_table_without_classes_has_no_rule_of_epsilon(void)
+TEST(a_table_without_classes_has_no_rule_of_epsilon)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	t.n_classes = 0;
 	t.epsilon_pct = 0;
 	open_epoch_1(&f, &t);
 	take_acks(&f, 2000, MS, 10 * TARGET_US);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 	take_acks(&f, 2000, MS, 0);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 	CHECK_EQ(f.c.state, 8);
 }
 
-struct epsilon_case { u32 epsilon_pct, target_us, high_us, low_us, percentile; };
-
-static void epsilon_gives_two_limits(void)
+TEST(epsilon_gives_two_limits)
 {
-	static const struct epsilon_case cases[] = {
+	static const struct { u32 epsilon_pct, target_us, high_us, low_us, percentile; } cases[] = {
 		{ 25, 100000, 125000, 75000, 95 },
 		{ 0, 100000, 100000, 100000, 0 },	/* the rule is switched off */
 		{ 100, 100000, 200000, 0, 95 },
@@ -178,9 +167,8 @@ static void epsilon_gives_two_limits(void)
 		{ 25, 3, 3, 2, 95 },
 	};
 
-	FOR_ROWS(struct epsilon_case, cases) {
+	FOR_ROWS(cases) {
 		struct ens_table t = table_of(1, c->epsilon_pct);
-		struct flow f;
 
 		t.classes[1].queueing_delay_us = c->target_us;
 		open_epoch_1(&f, &t);
@@ -191,16 +179,14 @@ static void epsilon_gives_two_limits(void)
 	}
 }
 
-struct judge_case {
-	u32 epsilon_pct;
-	u32 below, between, above;	/* samples at 75 ms, at 125 ms, at 125.001 ms */
-	enum ens_turn turn;
-};
-
 /* 95th percentile against 100 ms. Between the limits: kept, above: looked up, below: one up. */
-static void the_percentile_decides_exactly(void)
+TEST(the_percentile_decides_exactly)
 {
-	static const struct judge_case cases[] = {
+	static const struct {
+		u32 epsilon_pct;
+		u32 below, between, above;	/* samples at 75 ms, at 125 ms, at 125.001 ms */
+		enum ens_epoch_end epoch_end;
+	} cases[] = {
 		{ 25, 1000, 0, 0, ENS_RAISED },
 		{ 25, 950, 0, 50, ENS_RAISED },		/* q is the 95th of a hundred */
 		{ 25, 949, 1, 50, ENS_KEPT },
@@ -213,145 +199,137 @@ static void the_percentile_decides_exactly(void)
 		{ 0, 0, 1000, 0, ENS_LOOKED_UP },
 	};
 
-	FOR_ROWS(struct judge_case, cases) {
+	FOR_ROWS(cases) {
 		struct ens_table t = table_of(1, c->epsilon_pct);
-		struct flow f;
 
 		open_epoch_1(&f, &t);
 		take_acks(&f, c->below, MS / 2, 75000);
 		take_acks(&f, c->between, MS / 2, 125000);
 		take_acks(&f, c->above, MS / 2, 125001);
-		CHECK_EQ(turn(&f, &t), c->turn);
+		CHECK_EQ(end_epoch(&f, &t), c->epoch_end);
 		/* 2,000,000 bytes/s are level 16; 8 was the state before. */
-		CHECK_EQ(f.c.state, c->turn == ENS_KEPT ? 8 : c->turn == ENS_RAISED ? 17 : 16);
+		CHECK_EQ(f.c.state, c->epoch_end == ENS_KEPT ? 8 : c->epoch_end == ENS_RAISED ? 17 : 16);
 		CHECK_EQ(f.c.measured_bytes_per_s, 2000000);
 		CHECK_EQ(f.c.epoch, 2);
 	}
 }
 
-static void the_highest_level_is_not_raised(void)
+TEST(the_highest_level_is_not_raised)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	take_acks(&f, 9000, 100, 0);
-	CHECK_EQ(turn(&f, &t), ENS_RAISED);
+	CHECK_EQ(end_epoch(&f, &t), ENS_RAISED);
 	CHECK_EQ(f.c.state, 39);
 }
 
 /* Level 8 is measured throughout: 9, 10 and 11 follow, a kept row counts for nothing, a look-up begins anew. */
-static void raises_in_a_row_climb_from_the_level_measured(void)
+TEST(raises_in_a_row_climb_from_the_level_measured)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 	u32 i;
 
 	open_epoch_1(&f, &t);
 	for (i = 1; i <= 3; i++) {
 		take_acks(&f, 500, MS, 0);
-		CHECK_EQ(turn(&f, &t), ENS_RAISED);
+		CHECK_EQ(end_epoch(&f, &t), ENS_RAISED);
 		CHECK_EQ(f.c.state, 8 + i);
 	}
 	take_acks(&f, 500, MS, 100000);
-	CHECK_EQ(turn(&f, &t), ENS_KEPT);
+	CHECK_EQ(end_epoch(&f, &t), ENS_KEPT);
 	CHECK_EQ(f.c.state, 11);
 	take_acks(&f, 2000, 4 * MS, 0);		/* a slower link: level 2 */
-	CHECK_EQ(turn(&f, &t), ENS_RAISED);
+	CHECK_EQ(end_epoch(&f, &t), ENS_RAISED);
 	CHECK_EQ(f.c.state, 6);
 	take_acks(&f, 500, MS, 500000);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 	CHECK_EQ(f.c.state, 8);
 	take_acks(&f, 500, MS, 0);
-	CHECK_EQ(turn(&f, &t), ENS_RAISED);
+	CHECK_EQ(end_epoch(&f, &t), ENS_RAISED);
 	CHECK_EQ(f.c.state, 9);
 	for (i = 0; i < 100; i++) {
 		take_acks(&f, 500, MS, 0);
-		turn(&f, &t);
+		end_epoch(&f, &t);
 	}
 	CHECK_EQ(f.c.state, 39);
 	CHECK_EQ(f.c.raises, ENS_MAX_LEVELS);
 }
 
-static void samples_are_of_their_own_epoch(void)
+TEST(samples_are_of_their_own_epoch)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	take_acks(&f, 2000, MS, 500000);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 	take_acks(&f, 500, MS, 0);
-	CHECK_EQ(turn(&f, &t), ENS_RAISED);
+	CHECK_EQ(end_epoch(&f, &t), ENS_RAISED);
 	/* Without one there is nothing to judge by. */
 	f.ack.rtt_us = 0;
 	take_acks(&f, 500, MS, 0);
 	CHECK_EQ(f.c.samples, 0);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 }
 
-static void the_count_of_samples_is_bounded(void)
+TEST(the_count_of_samples_is_bounded)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	f.c.samples = f.c.within_high = f.c.within_low = CCA_MAX_PKTS - 1;
 	take_acks(&f, 3, MS, 0);
 	CHECK_EQ(f.c.samples, CCA_MAX_PKTS);
 	CHECK_EQ(f.c.within_high, CCA_MAX_PKTS);
-	CHECK_EQ(turn(&f, &t), ENS_RAISED);	/* 2^24 x 100 does not wrap */
+	CHECK_EQ(end_epoch(&f, &t), ENS_RAISED);	/* 2^24 x 100 does not wrap */
 }
 
 /* --- tables that come and go ------------------------------------------------ */
 
-static void without_a_table_there_is_no_state(void)
+TEST(without_a_table_there_is_no_state)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_flow(&f);
 	take_acks(&f, 500, MS, 0);
-	CHECK_EQ(turn(&f, NULL), ENS_KEPT);
+	CHECK_EQ(end_epoch(&f, NULL), ENS_KEPT);
 	CHECK_EQ(f.c.state, ENS_NO_STATE);
 	CHECK_EQ(f.c.measured_bytes_per_s, 1000000);	/* measured all the same */
 	CHECK_EQ(f.c.epoch_us, 30 * SECOND);
 	take_acks(&f, 500, MS, 0);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 	CHECK_EQ(f.c.state, 8);
 	take_acks(&f, 500, MS, 0);
-	CHECK_EQ(turn(&f, NULL), ENS_KEPT);
+	CHECK_EQ(end_epoch(&f, NULL), ENS_KEPT);
 	CHECK_EQ(f.c.state, ENS_NO_STATE);
 }
 
-static void a_new_table_is_looked_up_whatever_the_delay(void)
+TEST(a_new_table_is_looked_up_whatever_the_delay)
 {
 	struct ens_table one = table_of(1, 25), two = table_of(2, 25);
-	struct flow f;
 
 	two.axis[0].count = 4;
 	open_epoch_1(&f, &one);
 	take_acks(&f, 500, MS, 100000);		/* would be kept */
-	CHECK_EQ(turn(&f, &two), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &two), ENS_LOOKED_UP);
 	CHECK_EQ(f.c.state, 3);
 	CHECK_EQ(f.c.generation, 2);
 	/* Nothing measured since: the last estimate counts in the new table. */
-	CHECK_EQ(turn(&f, &one), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &one), ENS_LOOKED_UP);
 	CHECK_EQ(f.c.state, 8);
 }
 
-static void nothing_measured_keeps_the_row(void)
+TEST(nothing_measured_keeps_the_row)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_flow(&f);
-	CHECK_EQ(turn(&f, &t), ENS_KEPT);
+	CHECK_EQ(end_epoch(&f, &t), ENS_KEPT);
 	CHECK_EQ(f.c.state, ENS_NO_STATE);
 	CHECK_EQ(f.c.measured_bytes_per_s, 0);
 	CHECK_EQ(f.c.epoch_us, EPOCH_MS * MS);		/* the table's times count all the same */
 	take_acks(&f, 500, MS, 0);
-	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(end_epoch(&f, &t), ENS_LOOKED_UP);
 	CHECK_EQ(f.c.state, 8);
 	open_epoch_1(&f, &t);
 	f.ack.app_limited = 1;
@@ -359,16 +337,15 @@ static void nothing_measured_keeps_the_row(void)
 	ens_clock_start_epoch(&f.c, f.ack.now_us);	/* what was whole was of the epoch before */
 	take_acks(&f, 500, MS, 500000);
 	CHECK_EQ(ens_clock_measure(&f.c), 0);
-	CHECK_EQ(turn(&f, &t), ENS_KEPT);
+	CHECK_EQ(end_epoch(&f, &t), ENS_KEPT);
 	CHECK_EQ(f.c.state, 8);
 }
 
 /* --- application-limited time and silence --------------------------------------- */
 
-static void application_limited_time_is_not_measured(void)
+TEST(application_limited_time_is_not_measured)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	take_acks(&f, 600, MS / 2, 0);			/* 2,000,000 bytes/s, whole */
@@ -382,23 +359,21 @@ static void application_limited_time_is_not_measured(void)
 	CHECK_EQ(ens_clock_measure(&f.c), 1000000);
 }
 
-static void application_limited_samples_are_not_judged(void)
+TEST(application_limited_samples_are_not_judged)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	take_acks(&f, 500, MS, 100000);
 	f.ack.app_limited = 1;
 	take_acks(&f, 5000, MS / 10, 0);
 	CHECK_EQ(f.c.samples, 500);
-	CHECK_EQ(turn(&f, &t), ENS_KEPT);
+	CHECK_EQ(end_epoch(&f, &t), ENS_KEPT);
 }
 
-static void a_silence_is_not_measured(void)
+TEST(a_silence_is_not_measured)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	take_acks(&f, 600, MS / 2, 0);
@@ -415,9 +390,8 @@ static void a_silence_is_not_measured(void)
 }
 
 /* ACKs of ten packets: the first one after the application's time counts wholly. */
-static void the_first_burst_after_limited_time_counts(void)
+TEST(the_first_burst_after_limited_time_counts)
 {
-	struct flow f;
 	u32 i;
 
 	open_flow(&f);
@@ -431,10 +405,8 @@ static void the_first_burst_after_limited_time_counts(void)
 	CHECK_EQ(ens_clock_measure(&f.c), 250000);
 }
 
-static void epoch_0_that_is_cut_by_the_application_counts_its_whole_part(void)
+TEST(epoch_0_that_is_cut_by_the_application_counts_its_whole_part)
 {
-	struct flow f;
-
 	open_flow(&f);
 	take_acks(&f, 500, MS, 0);
 	ens_clock_on_restart(&f.c);
@@ -442,41 +414,15 @@ static void epoch_0_that_is_cut_by_the_application_counts_its_whole_part(void)
 	CHECK_EQ(ens_clock_measure(&f.c), 1000000);
 }
 
-static void a_class_beyond_the_last_is_the_last(void)
+TEST(a_class_beyond_the_last_is_the_last)
 {
 	struct ens_table t = table_of(1, 25);
-	struct flow f;
 
 	open_epoch_1(&f, &t);
 	f.c.delay_class = 255;
-	turn(&f, &t);
+	end_epoch(&f, &t);
 	CHECK_EQ(f.c.high_us, 125000);
 	f.c.delay_class = 0;
-	turn(&f, &t);
+	end_epoch(&f, &t);
 	CHECK_EQ(f.c.high_us, 62500);
-}
-
-int main(void)
-{
-	a_table_without_classes_has_no_rule_of_epsilon();
-	RUN(the_estimate_is_what_was_acknowledged_over_the_window);
-	RUN(the_estimate_forgets_what_is_older_than_its_window);
-	RUN(epoch_0_ends_with_slow_start_and_others_with_their_time);
-	RUN(the_state_is_equation_2_of_the_estimate);
-	RUN(epsilon_gives_two_limits);
-	RUN(the_percentile_decides_exactly);
-	RUN(the_highest_level_is_not_raised);
-	RUN(raises_in_a_row_climb_from_the_level_measured);
-	RUN(samples_are_of_their_own_epoch);
-	RUN(the_count_of_samples_is_bounded);
-	RUN(without_a_table_there_is_no_state);
-	RUN(a_new_table_is_looked_up_whatever_the_delay);
-	RUN(nothing_measured_keeps_the_row);
-	RUN(application_limited_time_is_not_measured);
-	RUN(application_limited_samples_are_not_judged);
-	RUN(a_silence_is_not_measured);
-	RUN(the_first_burst_after_limited_time_counts);
-	RUN(epoch_0_that_is_cut_by_the_application_counts_its_whole_part);
-	RUN(a_class_beyond_the_last_is_the_last);
-	return check_report();
 }

@@ -4,12 +4,12 @@
 
 #define TOP 0xffffffffu
 
-struct rule_case { u32 min_rtt_us, threshold_us; u64 rtt_us; bool hold, app_limited; u64 rate; };
-
 /* B = 1,000,000 bytes/s, and 800,000 in force before. */
-static void the_rate_follows_section_3a(void)
+TEST(the_rate_follows_section_3a)
 {
-	static const struct rule_case cases[] = {
+	static const struct {
+		u32 min_rtt_us, threshold_us; u64 rtt_us; bool hold, app_limited; u64 rate;
+	} cases[] = {
 		/* RTT > RTTmin + T: B (RTTmin + T) / RTT */
 		{ 100000, 50000, 300000, false, false, 500000 },
 		{ 100000, 50000, 200000, false, false, 750000 },
@@ -35,7 +35,7 @@ static void the_rate_follows_section_3a(void)
 		{ 1, 1000, 0, false, false, 501000000 },	/* an RTT of 0 counts as 1 */
 	};
 
-	FOR_ROWS(struct rule_case, cases) {
+	FOR_ROWS(cases) {
 		struct gr_state s;
 		struct gr_params p;
 
@@ -49,12 +49,10 @@ static void the_rate_follows_section_3a(void)
 	}
 }
 
-struct limited_case { u64 in_force; u64 rtt_us; bool hold; u64 rate; };
-
 /* An application that does not fill the rate: B = 100,000 only, RTTmin 100 ms, T 50 ms. */
-static void a_rate_that_is_not_filled_falls_for_delay_alone(void)
+TEST(a_rate_that_is_not_filled_falls_for_delay_alone)
 {
-	static const struct limited_case cases[] = {
+	static const struct { u64 in_force; u64 rtt_us; bool hold; u64 rate; } cases[] = {
 		{ 800000, 100000, false, 800000 },
 		{ 100000, 100000, false, 125000 },	/* but may rise */
 		{ 800000, 100000, true, 800000 },
@@ -63,7 +61,7 @@ static void a_rate_that_is_not_filled_falls_for_delay_alone(void)
 		{ 800000, 300000, false, 50000 },
 	};
 
-	FOR_ROWS(struct limited_case, cases) {
+	FOR_ROWS(cases) {
 		struct gr_state s;
 		struct gr_params p;
 
@@ -76,22 +74,18 @@ static void a_rate_that_is_not_filled_falls_for_delay_alone(void)
 	}
 }
 
-struct adapt_case { u32 rtt_us; u64 rate; };
-
 /* The same, through ACKs: B is measured (1448000), the RTT is the interval's mean. */
-static void the_rule_is_applied_at_the_end_of_an_interval(void)
+TEST(the_rule_is_applied_at_the_end_of_an_interval)
 {
-	static const struct adapt_case cases[] = {
+	static const struct { u32 rtt_us; u64 rate; } cases[] = {
 		{ 100000, 1810000 },	/* x 125 / 100 */
 		{ 125000, 1448000 },
 		{ 150000, 1448000 },
 		{ 300000, 724000 },	/* x 150 / 300 */
 	};
 
-	FOR_ROWS(struct adapt_case, cases) {
-		struct path f;
-
-		open_cruise(&f, 100000);
+	FOR_ROWS(cases) {
+		open_cruise(100000);
 		take_acks(&f, 9, MS, c->rtt_us);
 		CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);	/* 9 ms of 10 */
 		take_ack(&f, MS, 1, c->rtt_us);
@@ -99,11 +93,9 @@ static void the_rule_is_applied_at_the_end_of_an_interval(void)
 	}
 }
 
-static void the_interval_counts_the_mean_of_its_samples(void)
+TEST(the_interval_counts_the_mean_of_its_samples)
 {
-	struct path f;
-
-	open_cruise(&f, 100000);
+	open_cruise(100000);
 	take_acks(&f, 5, MS, 100000);
 	take_acks(&f, 5, MS, 500000);		/* mean 300 ms */
 	CHECK_EQ(f.d.pacing_bytes_per_s, 724000);
@@ -114,37 +106,31 @@ static void the_interval_counts_the_mean_of_its_samples(void)
 	CHECK_EQ(f.d.pacing_bytes_per_s, 1810000);
 }
 
-static void an_interval_counts_as_many_samples_as_its_sum_holds(void)
+TEST(an_interval_counts_as_many_samples_as_its_sum_holds)
 {
-	struct path f;
-
-	open_cruise(&f, 100000);
-	f.s.interval_samples = CCA_MAX_PKTS - 1;
-	f.s.interval_rtt_us = (u64)(CCA_MAX_PKTS - 1) * 100000;
+	open_cruise(100000);
+	f.gr_alone.interval_samples = CCA_MAX_PKTS - 1;
+	f.gr_alone.interval_rtt_us = (u64)(CCA_MAX_PKTS - 1) * 100000;
 	take_acks(&f, 3, 1, 100000);
-	CHECK_EQ(f.s.interval_samples, CCA_MAX_PKTS);
-	CHECK_EQ(f.s.interval_rtt_us, (u64)CCA_MAX_PKTS * 100000);
+	CHECK_EQ(f.gr_alone.interval_samples, CCA_MAX_PKTS);
+	CHECK_EQ(f.gr_alone.interval_rtt_us, (u64)CCA_MAX_PKTS * 100000);
 }
 
-static void without_a_minimum_there_is_no_queueing_delay_and_nothing_old(void)
+TEST(without_a_minimum_there_is_no_queueing_delay_and_nothing_old)
 {
-	struct path f;
-
-	open_path(&f, SECOND, 0, 0);
-	CHECK_EQ(gr_queueing_delay_us(&f.s, 100000), 0);
-	CHECK(!gr_min_rtt_is_old(&f.s, &f.p, 1ull << 60));
+	open_gr(&f, SECOND, 0, 0);
+	CHECK_EQ(gr_queueing_delay_us(&f.gr_alone, 100000), 0);
+	CHECK(!gr_min_rtt_is_old(&f.gr_alone, &f.p.gr, 1ull << 60));
 	take_ack(&f, MS, 1, 100000);
-	CHECK_EQ(gr_queueing_delay_us(&f.s, 130000), 30000);
-	CHECK_EQ(gr_queueing_delay_us(&f.s, 90000), 0);
-	CHECK_EQ(gr_queueing_delay_us(&f.s, 0), 0);
-	CHECK(gr_min_rtt_is_old(&f.s, &f.p, 1ull << 60));
+	CHECK_EQ(gr_queueing_delay_us(&f.gr_alone, 130000), 30000);
+	CHECK_EQ(gr_queueing_delay_us(&f.gr_alone, 90000), 0);
+	CHECK_EQ(gr_queueing_delay_us(&f.gr_alone, 0), 0);
+	CHECK(gr_min_rtt_is_old(&f.gr_alone, &f.p.gr, 1ull << 60));
 }
 
-static void the_rate_never_falls_below_a_packet_a_round_trip(void)
+TEST(the_rate_never_falls_below_a_packet_a_round_trip)
 {
-	struct path f;
-
-	open_cruise(&f, 100000);
+	open_cruise(100000);
 	take_acks(&f, 20, 900 * MS, 900 * MS);		/* the path hardly delivers */
 	CHECK_EQ(f.d.pacing_bytes_per_s, 14480);
 	CHECK(f.d.cwnd_pkts >= GR_MIN_CWND_PKTS);
@@ -153,11 +139,11 @@ static void the_rate_never_falls_below_a_packet_a_round_trip(void)
 	CHECK(f.d.pacing_bytes_per_s > 14480);
 }
 
-struct cwnd_case { u32 min_rtt_us, threshold_us, gain_pct; u64 rate; u32 mss_bytes, cwnd_pkts; };
-
-static void the_window_is_what_the_rate_carries_with_its_gain(void)
+TEST(the_window_is_what_the_rate_carries_with_its_gain)
 {
-	static const struct cwnd_case cases[] = {
+	static const struct {
+		u32 min_rtt_us, threshold_us, gain_pct; u64 rate; u32 mss_bytes, cwnd_pkts;
+	} cases[] = {
 		{ 100000, 50000, 150, 1448000, MSS, 227 },	/* 150 x 1.5 + 2 */
 		{ 100000, 50000, 100, 1448000, MSS, 152 },
 		{ 100000, 50000, 1000, 1448000, MSS, 1502 },
@@ -169,7 +155,7 @@ static void the_window_is_what_the_rate_carries_with_its_gain(void)
 		{ 100000, 50000, 150, 1448000, 0, 325802 },
 	};
 
-	FOR_ROWS(struct cwnd_case, cases) {
+	FOR_ROWS(cases) {
 		struct gr_state s;
 		struct gr_params p;
 
@@ -185,33 +171,30 @@ static void the_window_is_what_the_rate_carries_with_its_gain(void)
 
 /* --- slow start -------------------------------------------------------------- */
 
-static void slow_start_doubles_and_paces_at_twice_the_window(void)
+TEST(slow_start_doubles_and_paces_at_twice_the_window)
 {
-	struct path f;
 	u32 i;
 
-	open_path(&f, SECOND, 0, 100000);
+	open_gr(&f, SECOND, 0, 100000);
 	CHECK_EQ(f.d.cwnd_pkts, 10);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 289600);	/* 20 packets in 100 ms */
-	CHECK_EQ(f.s.hold, false);
+	CHECK_EQ(f.gr_alone.hold, false);
 	for (i = 0; i < 3; i++)
 		take_ack(&f, 100 * MS, f.d.cwnd_pkts, 100000);
 	CHECK_EQ(f.d.cwnd_pkts, 80);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 2316800);
-	CHECK_EQ(f.s.mode, GR_SLOW_START);
+	CHECK_EQ(f.gr_alone.mode, GR_SLOW_START);
 }
 
-static void without_a_round_trip_time_nothing_is_paced(void)
+TEST(without_a_round_trip_time_nothing_is_paced)
 {
-	struct path f;
-
-	open_path(&f, SECOND, 0, 0);
+	open_gr(&f, SECOND, 0, 0);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 0);
 	f.ack.lost_pkts = 5;		/* nor is slow start left */
 	take_ack(&f, MS, 1, 0);
-	CHECK_EQ(f.s.mode, GR_SLOW_START);
+	CHECK_EQ(f.gr_alone.mode, GR_SLOW_START);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 0);
-	take_event(&f, CCA_TIMEOUT, MS);
+	take_event(&f, CCA_TIMEOUT, MS, 0);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 0);
 	CHECK_EQ(f.d.cwnd_pkts, 2);
 	take_ack(&f, MS, 1, 50000);
@@ -219,12 +202,10 @@ static void without_a_round_trip_time_nothing_is_paced(void)
 	CHECK_EQ(f.d.pacing_bytes_per_s, 173760);	/* 6 packets in 50 ms */
 }
 
-struct rise_case { u32 min_rtt_us, rise_us; bool leaves; };
-
 /* RFC 9406: the rise that counts is 1/8 of the RTT, within 4 and 16 ms. */
-static void slow_start_ends_when_the_delay_rises(void)
+TEST(slow_start_ends_when_the_delay_rises)
 {
-	static const struct rise_case cases[] = {
+	static const struct { u32 min_rtt_us, rise_us; bool leaves; } cases[] = {
 		{ 20000, 3999, false }, { 20000, 4000, true },
 		{ 32000, 3999, false }, { 32000, 4000, true },
 		{ 64000, 7999, false }, { 64000, 8000, true },
@@ -232,55 +213,47 @@ static void slow_start_ends_when_the_delay_rises(void)
 		{ 400000, 15999, false }, { 400000, 16000, true },
 	};
 
-	FOR_ROWS(struct rise_case, cases) {
-		struct path f;
-
-		open_path(&f, SECOND, 0, c->min_rtt_us);
-		f.p.bandwidth_window_us = 5 * MS;
+	FOR_ROWS(cases) {
+		open_gr(&f, SECOND, 0, c->min_rtt_us);
+		f.p.gr.bandwidth_window_us = 5 * MS;
 		f.ack.inflight_pkts = 100;
 		take_acks(&f, 10, MS, c->min_rtt_us);	/* the first round trip */
 		take_acks(&f, 7, MS, c->min_rtt_us + c->rise_us);
-		CHECK_EQ(f.s.mode, GR_SLOW_START);	/* seven samples say nothing yet */
+		CHECK_EQ(f.gr_alone.mode, GR_SLOW_START);	/* seven samples say nothing yet */
 		take_ack(&f, MS, 1, c->min_rtt_us + c->rise_us);
-		CHECK_EQ(f.s.mode, c->leaves ? GR_CRUISE : GR_SLOW_START);
+		CHECK_EQ(f.gr_alone.mode, c->leaves ? GR_CRUISE : GR_SLOW_START);
 		if (c->leaves)
 			CHECK_EQ(f.d.pacing_bytes_per_s, 1448000);	/* B */
 	}
 }
 
-static void one_low_sample_keeps_slow_start(void)
+TEST(one_low_sample_keeps_slow_start)
 {
-	struct path f;
-
-	open_path(&f, SECOND, 0, 20000);
+	open_gr(&f, SECOND, 0, 20000);
 	f.ack.inflight_pkts = 100;
 	take_acks(&f, 10, MS, 20000);
 	take_acks(&f, 5, MS, 90000);
 	take_ack(&f, MS, 1, 21000);
 	take_acks(&f, 40, MS, 90000);
-	CHECK_EQ(f.s.mode, GR_SLOW_START);
+	CHECK_EQ(f.gr_alone.mode, GR_SLOW_START);
 }
 
-static void a_loss_ends_slow_start_at_the_bandwidth(void)
+TEST(a_loss_ends_slow_start_at_the_bandwidth)
 {
-	struct path f;
-
-	open_path(&f, SECOND, 0, 100000);
+	open_gr(&f, SECOND, 0, 100000);
 	take_acks(&f, 30, MS, 100000);
 	f.ack.lost_pkts = 1;
 	take_ack(&f, MS, 1, 100000);
-	CHECK_EQ(f.s.mode, GR_CRUISE);
+	CHECK_EQ(f.gr_alone.mode, GR_CRUISE);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 1448000);
 	CHECK_EQ(f.d.cwnd_pkts, 227);
 }
 
 /* --- loss hold ---------------------------------------------------------------- */
 
-struct hold_case { u32 lost_pkts, delivered_pkts, permille; bool held; };
-
-static void a_share_lost_holds_the_rate_for_a_round_trip(void)
+TEST(a_share_lost_holds_the_rate_for_a_round_trip)
 {
-	static const struct hold_case cases[] = {
+	static const struct { u32 lost_pkts, delivered_pkts, permille; bool held; } cases[] = {
 		{ 2, 10, 20, false },		/* two say nothing about a share */
 		{ 3, 147, 20, true },		/* 3 of 150: 20 permille */
 		{ 3, 148, 20, false },
@@ -291,71 +264,61 @@ static void a_share_lost_holds_the_rate_for_a_round_trip(void)
 		{ 100, 0, 1000, true },
 	};
 
-	FOR_ROWS(struct hold_case, cases) {
-		struct path f;
-
-		open_cruise(&f, 100000);
-		f.p.loss_hold_permille = c->permille;
-		gr_start_round(&f.s, f.ack.delivered_pkts, c->delivered_pkts);
+	FOR_ROWS(cases) {
+		open_cruise(100000);
+		f.p.gr.loss_hold_permille = c->permille;
+		gr_start_round(&f.gr_alone, f.ack.delivered_pkts, c->delivered_pkts);
 		f.ack.lost_pkts = c->lost_pkts;
 		take_ack(&f, MS, c->delivered_pkts, 100000);
-		CHECK_EQ(f.s.hold, c->held);
+		CHECK_EQ(f.gr_alone.hold, c->held);
 		/* A round trip without loss lets go. */
 		take_acks(&f, 10, MS, 100000);
-		CHECK_EQ(f.s.hold, false);
+		CHECK_EQ(f.gr_alone.hold, false);
 	}
 }
 
 /* Behind a policer that passes a tenth, ten ACKs tell of a hundred packets. */
-static void a_round_trip_ends_when_its_packets_are_delivered_or_lost(void)
+TEST(a_round_trip_ends_when_its_packets_are_delivered_or_lost)
 {
-	struct path f;
-
-	open_cruise(&f, 100000);
-	gr_start_round(&f.s, f.ack.delivered_pkts, 100);
+	open_cruise(100000);
+	gr_start_round(&f.gr_alone, f.ack.delivered_pkts, 100);
 	for (u32 ack = 1; ack <= 10; ack++) {
-		CHECK_EQ(f.s.hold, false);
+		CHECK_EQ(f.gr_alone.hold, false);
 		f.ack.lost_pkts = 9;
 		take_ack(&f, MS, 1, 100000);
 	}
-	CHECK_EQ(f.s.hold, true);
-	CHECK_EQ(f.s.round_delivered_pkts, 0);
+	CHECK_EQ(f.gr_alone.hold, true);
+	CHECK_EQ(f.gr_alone.round_delivered_pkts, 0);
 }
 
-struct unsampled_case { bool hold; u32 gap_us; u64 rate; };
-
 /* As in a recovery where only what was sent again is acknowledged: no ACK has an RTT sample. */
-static void without_samples_heavy_loss_alone_lowers_the_rate(void)
+TEST(without_samples_heavy_loss_alone_lowers_the_rate)
 {
-	static const struct unsampled_case cases[] = {
+	static const struct { bool hold; u32 gap_us; u64 rate; } cases[] = {
 		{ true, 10 * MS, CRUISE_BYTES_PER_S / 10 },
 		{ false, 10 * MS, CRUISE_BYTES_PER_S },
 		{ true, MS / 2, CRUISE_BYTES_PER_S },	/* B twice the rate: it does not rise */
 	};
 
-	FOR_ROWS(struct unsampled_case, cases) {
-		struct path f;
-
-		open_cruise(&f, 100000);
-		gr_start_round(&f.s, f.ack.delivered_pkts, 1000);
-		gr_start_interval(&f.s, f.ack.now_us);
-		f.s.hold = c->hold;
+	FOR_ROWS(cases) {
+		open_cruise(100000);
+		gr_start_round(&f.gr_alone, f.ack.delivered_pkts, 1000);
+		gr_start_interval(&f.gr_alone, f.ack.now_us);
+		f.gr_alone.hold = c->hold;
 		take_acks(&f, 100, c->gap_us, 0);
 		CHECK_EQ(f.d.pacing_bytes_per_s, c->rate);
-		CHECK_EQ(f.s.mode, GR_CRUISE);
+		CHECK_EQ(f.gr_alone.mode, GR_CRUISE);
 	}
 }
 
 /* --- equilibrium ---------------------------------------------------------------- */
 
-static struct loop loop;
-
-struct link_case { u32 pkt_time_us, base_rtt_us, threshold_us, window_us, interval_us; };
-
 /* On a link that does not vary the queue comes to rest between T/2 and T, and the link is full. */
-static void on_a_steady_link_the_queue_rests_in_the_cushion(void)
+TEST(on_a_steady_link_the_queue_rests_in_the_cushion)
 {
-	static const struct link_case cases[] = {
+	static const struct {
+		u32 pkt_time_us, base_rtt_us, threshold_us, window_us, interval_us;
+	} cases[] = {
 		{ 1158, 100000, 50000, 20000, 5000 },	/* 10 Mbit/s */
 		{ 1158, 20000, 50000, 20000, 5000 },
 		{ 1158, 100000, 20000, 60000, 3000 },
@@ -364,41 +327,19 @@ static void on_a_steady_link_the_queue_rests_in_the_cushion(void)
 		{ 1158, 100000, 50000, 4000000, 5000 },	/* a long memory */
 	};
 
-	FOR_ROWS(struct link_case, cases) {
+	FOR_ROWS(cases) {
 		u32 slack_us = 2 * c->pkt_time_us;
 
-		loop_open(&loop, c->pkt_time_us, c->base_rtt_us);
-		loop.f.p.bandwidth_window_us = c->window_us;
-		loop.f.p.adaptation_interval_us = c->interval_us;
-		loop.f.p.delay_threshold_us = c->threshold_us;
-		loop_run(&loop, 30 * SECOND);
-		loop_count_anew(&loop);
-		loop_run(&loop, 10 * SECOND);
-		CHECK_EQ(loop.f.s.mode, GR_CRUISE);
+		loop_open(c->pkt_time_us, c->base_rtt_us);
+		loop.f.p.gr.bandwidth_window_us = c->window_us;
+		loop.f.p.gr.adaptation_interval_us = c->interval_us;
+		loop.f.p.gr.delay_threshold_us = c->threshold_us;
+		path_run(&loop, 30 * SECOND);
+		path_count_anew(&loop);
+		path_run(&loop, 10 * SECOND);
+		CHECK_EQ(loop.f.gr_alone.mode, GR_CRUISE);
 		CHECK(loop.least_delay_us + slack_us >= c->threshold_us / 2);
 		CHECK(loop.largest_delay_us <= c->threshold_us + slack_us);
 		CHECK(loop.counted_pkts + 3 >= 10 * SECOND / c->pkt_time_us);
 	}
-}
-
-int main(void)
-{
-	RUN(the_rate_follows_section_3a);
-	RUN(a_rate_that_is_not_filled_falls_for_delay_alone);
-	RUN(the_rule_is_applied_at_the_end_of_an_interval);
-	RUN(the_interval_counts_the_mean_of_its_samples);
-	RUN(an_interval_counts_as_many_samples_as_its_sum_holds);
-	RUN(without_a_minimum_there_is_no_queueing_delay_and_nothing_old);
-	RUN(the_rate_never_falls_below_a_packet_a_round_trip);
-	RUN(the_window_is_what_the_rate_carries_with_its_gain);
-	RUN(slow_start_doubles_and_paces_at_twice_the_window);
-	RUN(without_a_round_trip_time_nothing_is_paced);
-	RUN(slow_start_ends_when_the_delay_rises);
-	RUN(one_low_sample_keeps_slow_start);
-	RUN(a_loss_ends_slow_start_at_the_bandwidth);
-	RUN(a_share_lost_holds_the_rate_for_a_round_trip);
-	RUN(a_round_trip_ends_when_its_packets_are_delivered_or_lost);
-	RUN(without_samples_heavy_loss_alone_lowers_the_rate);
-	RUN(on_a_steady_link_the_queue_rests_in_the_cushion);
-	return check_report();
 }

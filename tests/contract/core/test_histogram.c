@@ -4,18 +4,16 @@
 
 #include "check.h"
 
-struct bucket_case { u32 delay_us, bucket; };
-
-static void a_delay_falls_between_the_edges_of_its_bucket(void)
+TEST(a_delay_falls_between_the_edges_of_its_bucket)
 {
-	static const struct bucket_case cases[] = {
+	static const struct { u32 delay_us, bucket; } cases[] = {
 		{ 0, 0 }, { 255, 0 }, { 256, 1 }, { 287, 1 }, { 288, 2 }, { 511, 8 }, { 512, 9 },
 		{ 1048575, 96 }, { 1048576, 96 }, { 0xffffffffu, 96 },
 	};
 	u32 delay_us;
 
 	CHECK_EQ(CCA_HISTOGRAM_BUCKETS, 97);
-	FOR_ROWS(struct bucket_case, cases)
+	FOR_ROWS(cases)
 		CHECK_EQ(cca_histogram_bucket(c->delay_us), c->bucket);
 	for (delay_us = 1; delay_us < 1u << 20; delay_us += 1 + delay_us / 100) {
 		u32 bucket = cca_histogram_bucket(delay_us);
@@ -26,7 +24,7 @@ static void a_delay_falls_between_the_edges_of_its_bucket(void)
 	CHECK_EQ(cca_histogram_edge_us(CCA_HISTOGRAM_BUCKETS), 1u << 20);
 }
 
-static void a_percentile_is_off_by_a_sixteenth_at_most(void)
+TEST(a_percentile_is_off_by_a_sixteenth_at_most)
 {
 	u64 counts[CCA_HISTOGRAM_BUCKETS];
 	u32 delay_us, came, difference;
@@ -40,7 +38,7 @@ static void a_percentile_is_off_by_a_sixteenth_at_most(void)
 	}
 }
 
-static void percentiles_are_of_the_samples(void)
+TEST(percentiles_are_of_the_samples)
 {
 	u64 counts[CCA_HISTOGRAM_BUCKETS] = { 0 };
 
@@ -52,12 +50,4 @@ static void percentiles_are_of_the_samples(void)
 	CHECK_EQ(cca_histogram_percentile_us(counts, 1), 128);
 	counts[0] = 0;
 	CHECK_EQ(cca_histogram_percentile_us(counts, 0), (15u << 16) + (1u << 15));
-}
-
-int main(void)
-{
-	RUN(a_delay_falls_between_the_edges_of_its_bucket);
-	RUN(a_percentile_is_off_by_a_sixteenth_at_most);
-	RUN(percentiles_are_of_the_samples);
-	return check_report();
 }

@@ -13,11 +13,9 @@ static struct cca_word word_of(const char *text)
 	return word;
 }
 
-struct word_case { const char *text; u32 len; const char *name; bool same; };
-
-static void a_word_is_a_name_only_whole(void)
+TEST(a_word_is_a_name_only_whole)
 {
-	static const struct word_case cases[] = {
+	static const struct { const char *text; u32 len; const char *name; bool same; } cases[] = {
 		{ "gr", 2, "gr", true },
 		{ "gr x", 2, "gr", true },	/* the word ends before the text does */
 		{ "gr", 1, "gr", false },
@@ -31,27 +29,24 @@ static void a_word_is_a_name_only_whole(void)
 		{ "\0", 1, "", false },
 	};
 
-	FOR_ROWS(struct word_case, cases) {
+	FOR_ROWS(cases) {
 		struct cca_word word = { c->text, c->len };
 
 		CHECK_EQ(cca_word_is(word, c->name), c->same);
 	}
 }
 
-static void every_range_holds_its_default(void)
+TEST(every_range_holds_its_default)
 {
-	u32 i;
-
-	for (i = 0; i < CCA_COUNT_OF(cca_params); i++) {
-		row = (int)i + 1;
-		CHECK(cca_params[i].min <= cca_params[i].initial);
-		CHECK(cca_params[i].initial <= cca_params[i].max);
-		CHECK(cca_params[i].name[0] && cca_params[i].unit[0]);
-		CHECK(cca_name_of(cca_params[i].id) != NULL);
+	FOR_ROWS(cca_params) {
+		CHECK(c->min <= c->initial);
+		CHECK(c->initial <= c->max);
+		CHECK(c->name[0] && c->unit[0]);
+		CHECK(cca_name_of(c->id) != NULL);
 	}
 }
 
-static void no_algorithm_has_more_than_its_room(void)
+TEST(no_algorithm_has_more_than_its_room)
 {
 	u32 a, i, count, column_bytes;
 
@@ -69,11 +64,9 @@ static void no_algorithm_has_more_than_its_room(void)
 	}
 }
 
-struct at_case { u32 id, index; const char *name; };
-
-static void parameters_are_counted_within_their_algorithm(void)
+TEST(parameters_are_counted_within_their_algorithm)
 {
-	static const struct at_case cases[] = {
+	static const struct { u32 id, index; const char *name; } cases[] = {
 		{ CCA_ID_gr, 0, "bandwidth_window_us" },
 		{ CCA_ID_gr, 1, "adaptation_interval_us" },
 		{ CCA_ID_gr, 2, "delay_threshold_us" },
@@ -87,7 +80,7 @@ static void parameters_are_counted_within_their_algorithm(void)
 		{ CCA_ID_twin, 16, NULL },
 	};
 
-	FOR_ROWS(struct at_case, cases) {
+	FOR_ROWS(cases) {
 		const struct cca_param_spec *spec = cca_param_at(c->id, c->index);
 
 		CHECK_EQ(!spec, !c->name);
@@ -98,7 +91,7 @@ static void parameters_are_counted_within_their_algorithm(void)
 	}
 }
 
-static void names_of_others_are_not_found(void)
+TEST(names_of_others_are_not_found)
 {
 	CHECK_EQ(cca_param_find(CCA_ID_gr, word_of("whole_range")), CCA_MAX_PARAMS);
 	CHECK_EQ(cca_param_find(CCA_ID_reno, word_of("bandwidth_window_us")), CCA_MAX_PARAMS);
@@ -118,7 +111,7 @@ static void names_of_others_are_not_found(void)
 }
 
 /* Where access by index and the struct's own fields must agree. */
-static void the_struct_holds_a_word_for_each_line(void)
+TEST(the_struct_holds_a_word_for_each_line)
 {
 	struct gr_params p;
 
@@ -138,7 +131,7 @@ static void the_struct_holds_a_word_for_each_line(void)
 	CHECK_EQ(p.delay_threshold_us, 50000);
 }
 
-static void defaults_fill_an_algorithm_and_no_more(void)
+TEST(defaults_fill_an_algorithm_and_no_more)
 {
 	u32 words[CCA_MAX_PARAMS + 1];
 	u32 i;
@@ -152,16 +145,4 @@ static void defaults_fill_an_algorithm_and_no_more(void)
 	cca_params_init(words, CCA_ID_reno);
 	for (i = 0; i <= CCA_MAX_PARAMS; i++)
 		CHECK_EQ(words[i], 0xa5a5a5a5u);
-}
-
-int main(void)
-{
-	RUN(a_word_is_a_name_only_whole);
-	RUN(every_range_holds_its_default);
-	RUN(no_algorithm_has_more_than_its_room);
-	RUN(parameters_are_counted_within_their_algorithm);
-	RUN(names_of_others_are_not_found);
-	RUN(the_struct_holds_a_word_for_each_line);
-	RUN(defaults_fill_an_algorithm_and_no_more);
-	return check_report();
 }

@@ -5,11 +5,11 @@
 
 #include "check.h"
 
-struct text_case { const char *text; int error; u32 lines, bandwidth_window_us, cwnd_gain_pct; };
-
-static void lines_of_name_and_value_are_taken(void)
+TEST(lines_of_name_and_value_are_taken)
 {
-	static const struct text_case cases[] = {
+	static const struct {
+		const char *text; int error; u32 lines, bandwidth_window_us, cwnd_gain_pct;
+	} cases[] = {
 		{ "", 0, 0, 100000, 150 },
 		{ "cwnd_gain_pct 200\n", 0, 1, 100000, 200 },
 		{ "cwnd_gain_pct 200", 0, 1, 100000, 200 },
@@ -30,7 +30,7 @@ static void lines_of_name_and_value_are_taken(void)
 		{ "cwnd_gain_pct 200\n\n", -CCA_EINVAL, 2, 100000, 200 },
 	};
 
-	FOR_ROWS(struct text_case, cases) {
+	FOR_ROWS(cases) {
 		struct gr_params p;
 		u32 lines = 99;
 
@@ -42,17 +42,10 @@ static void lines_of_name_and_value_are_taken(void)
 	}
 }
 
-static void an_algorithm_without_parameters_takes_no_line(void)
+TEST(an_algorithm_without_parameters_takes_no_line)
 {
 	u32 lines, nothing = 0;
 
 	CHECK_EQ(cca_parse_params(&nothing, CCA_ID_reno, "cwnd_gain_pct 200\n", 18, &lines), -CCA_EINVAL);
 	CHECK_EQ(cca_parse_params(&nothing, CCA_ID_reno, "", 0, &lines), 0);
-}
-
-int main(void)
-{
-	RUN(lines_of_name_and_value_are_taken);
-	RUN(an_algorithm_without_parameters_takes_no_line);
-	return check_report();
 }

@@ -6,9 +6,7 @@
 
 #include "check.h"
 
-#define MSS 1448u
-
-static void the_layout_is_fixed(void)
+TEST(the_layout_is_fixed)
 {
 	CHECK_EQ(sizeof(struct rec_header), 32);
 	CHECK_EQ(sizeof(struct rec_record), 128);
@@ -17,7 +15,7 @@ static void the_layout_is_fixed(void)
 	CHECK(CCA_MAX_PARAMS <= REC_SUM);
 }
 
-static void an_event_comes_back_as_it_was(void)
+TEST(an_event_comes_back_as_it_was)
 {
 	struct cca_ack ack = { 1ull << 40, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1, 0 }, ack_back;
 	struct cca_event ev = { CCA_IDLE_RESTART, 77, 1, 2, 3 }, ev_back;
@@ -56,7 +54,7 @@ static void an_event_comes_back_as_it_was(void)
 	CHECK(!memcmp(&w, &w_back, sizeof(w)));
 }
 
-static void a_sum_changes_with_every_bit(void)
+TEST(a_sum_changes_with_every_bit)
 {
 	struct rec_record r;
 	unsigned char *bytes = (unsigned char *)&r;
@@ -72,7 +70,7 @@ static void a_sum_changes_with_every_bit(void)
 	CHECK_EQ(rec_sum(&r), r.word[REC_SUM]);
 }
 
-static void parameters_come_back(void)
+TEST(parameters_come_back)
 {
 	struct gr_params p, back;
 	struct rec_record r;
@@ -90,7 +88,7 @@ static void parameters_come_back(void)
 }
 
 /* Two axes, one of them logarithmic, and more values than a record holds. */
-static void a_table_comes_back(void)
+TEST(a_table_comes_back)
 {
 	static u32 values[64 * 3 * 2 * 3], values_back[64 * 3 * 2 * 3];
 	struct ens_table t, back;
@@ -136,128 +134,8 @@ static void a_table_comes_back(void)
 	CHECK(!memcmp(&t, &back, sizeof(t)));
 }
 
-static void put_record(char *bytes, struct rec_record *r)
-{
-	struct rec_header *h = (struct rec_header *)(void *)bytes;
-
-	rec_finish(r);
-	memcpy(bytes + sizeof(*h) + h->records++ * sizeof(*r), r, sizeof(*r));
-}
-
-static void open_bytes(char *bytes, u32 id)
-{
-	struct rec_header h = { REC_MAGIC, REC_VERSION, sizeof(h), sizeof(struct rec_record), id, 0, 0 };
-
-	memcpy(bytes, &h, sizeof(h));
-}
-
-static size_t bytes_len(const char *bytes)
-{
-	return sizeof(struct rec_header) +
-	       ((const struct rec_header *)(const void *)bytes)->records * sizeof(struct rec_record);
-}
-
-/* A waited ACK names no table, a turned one does. */
-static void an_ack_names_what_was_read_at_its_turn(void)
-{
-	struct cca_start start = { 1000000, 50000, 10, 0, MSS };
-	struct cca_ack ack = { 1001000, 50000, 1, 0, 9, 1, 0, 0, 10, MSS, 0, 0, 0, 1 };
-	struct cca_decision d;
-	struct gr_params p;
-	struct rec_record r;
-	struct gr_flow f;
-
-	cca_params_init(&p, CCA_ID_gr);
-	gr_flow_init(&f, &p, &start, 0, 1, &d);
-	gr_flow_on_ack(&f, &p, NULL, &ack, &d);
-	rec_init(&r, REC_ACK, 1, ack.now_us);
-	ens_flow_put_ack(&r, &f.ens, &ack, 7, 8);
-	gr_put_outcome(&r, &f, &d);
-	CHECK_EQ(r.turn, ENS_WAITED);
-	CHECK_EQ(r.table, 0);
-	CHECK_EQ(r.params, 0);
-	ack.lost_pkts = 1;			/* ends slow start, and with it epoch 0 */
-	ack.now_us += 1000;
-	gr_flow_on_ack(&f, &p, NULL, &ack, &d);
-	rec_init(&r, REC_ACK, 1, ack.now_us);
-	ens_flow_put_ack(&r, &f.ens, &ack, 7, 8);
-	gr_put_outcome(&r, &f, &d);
-	CHECK_EQ(r.turn, ENS_KEPT);
-	CHECK_EQ(r.mode, GR_CRUISE);
-	CHECK_EQ(r.table, 7);
-	CHECK_EQ(r.params, 8);
-	CHECK_EQ(r.word[REC_CWND_OUT], d.cwnd_pkts);
-	CHECK_EQ((u64)r.word[REC_PACING_HIGH] << 32 | r.word[REC_PACING_LOW], d.pacing_bytes_per_s);
-}
-
-/* Both windows, what the flow stands on, and the ACK less what window mode is not told. */
-static void an_ack_of_roccet_comes_back_with_the_windows_beside_it(void)
-{
-	struct cca_start start = { 1000000, 50000, 10, 0, MSS };
-	struct cca_ack ack = { 1001000, 50000, 1, 0, 9, 1, 0, 0, 10, MSS, 0, 0, 0, 1 }, back;
-	struct cca_window before = { 100, 50, 7 }, after, w;
-	struct roccet_params p;
-	struct roccet_flow f;
-	struct rec_record r;
-
-	cca_params_init(&p, CCA_ID_roccet);
-	roccet_flow_init(&f, &p, &start, 0, 1);
-	after = before;
-	roccet_flow_on_ack(&f, &p, NULL, &ack, &after);
-	rec_init(&r, REC_TOLD, 1, ack.now_us);
-	ens_flow_put_ack(&r, &f.ens, &ack, 7, 8);
-	roccet_put_windows(&r, &before, &after);
-	roccet_put_outcome(&r, &f);
-	CHECK_EQ(r.mode, f.roccet.phase);
-	CHECK_EQ(r.word[REC_RESULT], f.roccet.srrtt_q16);
-	CHECK_EQ(r.word[REC_SET_OUT], rec_set_sum(&p, CCA_ID_roccet));
-	CHECK_EQ(r.word[REC_CWND_OUT], after.cwnd_pkts);
-	roccet_get_ack(&r, &back, &w);
-	CHECK(!memcmp(&w, &before, sizeof(w)));
-	CHECK_EQ(back.now_us, ack.now_us);
-	CHECK_EQ(back.rtt_us, ack.rtt_us);
-	CHECK_EQ(back.acked_pkts, ack.acked_pkts);
-	CHECK_EQ(back.tx_inflight_pkts, 0);
-	CHECK_EQ(back.lost_since_pkts, 0);
-}
-
-static void a_recording_of_reno_replays_and_a_changed_decision_shows(void)
-{
-	static char bytes[sizeof(struct rec_header) + 4 * sizeof(struct rec_record)];
-	struct cca_start start = { 1, 2, 10, 0, MSS };
-	struct cca_window w = { 100, 50, 99 };
-	struct reno_state s;
-	struct rec_record r;
-	struct replay replay;
-
-	open_bytes(bytes, CCA_ID_reno);
-	rec_init(&r, REC_START, 1, 1);
-	rec_put_start(&r, &start, 0, 0, 0);
-	put_record(bytes, &r);
-	reno_init(&s);
-	rec_init(&r, REC_GROW, 1, 2);
-	rec_put_window(&r, &w);
-	reno_grow(&s, &w, r.word[REC_ACKED] = 1);
-	rec_put_window_after(&r, &w);
-	CHECK_EQ(r.word[REC_CWND_OUT], 101);
-	put_record(bytes, &r);
-	CHECK_EQ(replay_run(&replay, bytes, bytes_len(bytes)), 0);
-	CHECK_EQ(replay.replayed, 2);
-	CHECK_EQ(replay.differing, 0);
-	replay_close(&replay);
-	rec_init(&r, REC_UNDO, 1, 3);
-	rec_put_window(&r, &w);
-	rec_put_window_after(&r, &w);
-	r.word[REC_RESULT] = 100;		/* a host that returned something else */
-	put_record(bytes, &r);
-	CHECK_EQ(replay_run(&replay, bytes, bytes_len(bytes)), 0);
-	CHECK_EQ(replay.differing, 1);
-	CHECK_EQ(replay.first_differing, 2);
-	replay_close(&replay);
-}
-
 /* R-TCP: in parts, in whatever order; every bit of it is in the sum that each record has. */
-static void a_client_comes_back_as_it_was(void)
+TEST(a_client_comes_back_as_it_was)
 {
 	struct rtcp_client c, back;
 	unsigned char *bytes = (unsigned char *)&c;
@@ -287,18 +165,4 @@ static void a_client_comes_back_as_it_was(void)
 	}
 	f.spared ^= 1;
 	CHECK(rtcp_states_sum(&c, &f) != sum);
-}
-
-int main(void)
-{
-	RUN(the_layout_is_fixed);
-	RUN(an_event_comes_back_as_it_was);
-	RUN(a_sum_changes_with_every_bit);
-	RUN(parameters_come_back);
-	RUN(a_table_comes_back);
-	RUN(an_ack_names_what_was_read_at_its_turn);
-	RUN(an_ack_of_roccet_comes_back_with_the_windows_beside_it);
-	RUN(a_recording_of_reno_replays_and_a_changed_decision_shows);
-	RUN(a_client_comes_back_as_it_was);
-	return check_report();
 }

@@ -7,14 +7,13 @@
 #define NO_SSTHRESH 0x7fffffffu		/* as Linux starts */
 #define U32_TOP 0xffffffffu
 
-struct grow_case {
-	u32 cwnd_pkts, ssthresh_pkts, credit_pkts, acked_pkts;
-	u32 cwnd_after_pkts, credit_after_pkts;
-};
-
-static void the_window_grows_as_rfc_5681_says(void)
+static struct reno_state s;
+TEST(the_window_grows_as_rfc_5681_says)
 {
-	static const struct grow_case cases[] = {
+	static const struct {
+		u32 cwnd_pkts, ssthresh_pkts, credit_pkts, acked_pkts;
+		u32 cwnd_after_pkts, credit_after_pkts;
+	} cases[] = {
 		/* slow start, eq. 2: by what was ACKed */
 		{ 10, NO_SSTHRESH, 0, 1, 11, 0 },
 		{ 10, NO_SSTHRESH, 0, 10, 20, 0 },
@@ -40,9 +39,8 @@ static void the_window_grows_as_rfc_5681_says(void)
 		{ 10, U32_TOP, 0, U32_TOP, 1u << 24, (1u << 24) % (1u << 24) + 10 },
 	};
 
-	FOR_ROWS(struct grow_case, cases) {
+	FOR_ROWS(cases) {
 		struct cca_window w = { c->cwnd_pkts, c->ssthresh_pkts, c->credit_pkts };
-		struct reno_state s;
 
 		reno_init(&s);
 		reno_grow(&s, &w, c->acked_pkts);
@@ -52,7 +50,7 @@ static void the_window_grows_as_rfc_5681_says(void)
 	}
 }
 
-static void slow_start_without_room_uses_no_ack(void)
+TEST(slow_start_without_room_uses_no_ack)
 {
 	struct cca_window w = { 10, 10, 0 };
 
@@ -62,10 +60,9 @@ static void slow_start_without_room_uses_no_ack(void)
 	CHECK_EQ(w.cwnd_pkts, 10);
 }
 
-static void slow_start_doubles_in_a_round_trip(void)
+TEST(slow_start_doubles_in_a_round_trip)
 {
 	struct cca_window w = { 10, NO_SSTHRESH, 0 };
-	struct reno_state s;
 	u32 round, acks;
 
 	reno_init(&s);
@@ -75,10 +72,9 @@ static void slow_start_doubles_in_a_round_trip(void)
 	CHECK_EQ(w.cwnd_pkts, 320);
 }
 
-static void avoidance_adds_a_packet_in_a_round_trip(void)
+TEST(avoidance_adds_a_packet_in_a_round_trip)
 {
 	struct cca_window w = { 100, 100, 0 };
-	struct reno_state s;
 	u32 round, acks;
 
 	reno_init(&s);
@@ -89,18 +85,15 @@ static void avoidance_adds_a_packet_in_a_round_trip(void)
 	CHECK_EQ(w.credit_pkts, 0);
 }
 
-struct halve_case { u32 cwnd_pkts, ssthresh_pkts; };
-
-static void a_loss_halves_and_an_undo_restores(void)
+TEST(a_loss_halves_and_an_undo_restores)
 {
-	static const struct halve_case cases[] = {
+	static const struct { u32 cwnd_pkts, ssthresh_pkts; } cases[] = {
 		{ 100, 50 }, { 101, 50 }, { 5, 2 }, { 4, 2 }, { 3, 2 }, { 2, 2 }, { 1, 2 },
 		{ 0, 2 }, { 1u << 24, 1u << 23 }, { U32_TOP, U32_TOP / 2 },
 	};
 
-	FOR_ROWS(struct halve_case, cases) {
+	FOR_ROWS(cases) {
 		struct cca_window w = { c->cwnd_pkts, NO_SSTHRESH, 0 };
-		struct reno_state s;
 
 		reno_init(&s);
 		w.ssthresh_pkts = reno_ssthresh(&s, &w);
@@ -112,10 +105,9 @@ static void a_loss_halves_and_an_undo_restores(void)
 	}
 }
 
-static void a_halved_window_does_not_grow_by_what_the_larger_one_earned(void)
+TEST(a_halved_window_does_not_grow_by_what_the_larger_one_earned)
 {
 	struct cca_window w = { 100, 50, 99 };
-	struct reno_state s;
 
 	reno_init(&s);
 	w.ssthresh_pkts = reno_ssthresh(&s, &w);
@@ -135,7 +127,7 @@ static void a_halved_window_does_not_grow_by_what_the_larger_one_earned(void)
 	CHECK_EQ(w.cwnd_pkts, 21);
 }
 
-static void an_ack_alone_changes_nothing(void)
+TEST(an_ack_alone_changes_nothing)
 {
 	struct reno_state s, before;
 	struct cca_ack ack;
@@ -145,16 +137,4 @@ static void an_ack_alone_changes_nothing(void)
 	before = s;
 	reno_on_ack(&s, &ack);
 	CHECK(!memcmp(&s, &before, sizeof(s)));
-}
-
-int main(void)
-{
-	RUN(the_window_grows_as_rfc_5681_says);
-	RUN(slow_start_without_room_uses_no_ack);
-	RUN(slow_start_doubles_in_a_round_trip);
-	RUN(avoidance_adds_a_packet_in_a_round_trip);
-	RUN(a_loss_halves_and_an_undo_restores);
-	RUN(a_halved_window_does_not_grow_by_what_the_larger_one_earned);
-	RUN(an_ack_alone_changes_nothing);
-	return check_report();
 }

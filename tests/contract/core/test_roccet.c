@@ -6,12 +6,10 @@
 
 /* --- LAUNCH ---------------------------------------------------------------------- */
 
-struct launch_case { u32 sense, srrtt_pct, windows, acked; bool ends; };
-
 /* Both conditions of Fig. 3 at their limits, in each sense of the comparison. */
-static void launch_ends_slow_start_when_both_conditions_hold(void)
+TEST(launch_ends_slow_start_when_both_conditions_hold)
 {
-	static const struct launch_case cases[] = {
+	static const struct { u32 sense, srrtt_pct, windows, acked; bool ends; } cases[] = {
 		{ ROCCET_SHORT, 100, 60, 50, true },
 		{ ROCCET_SHORT, 99, 60, 50, false },
 		{ ROCCET_SHORT, 100, 60, 51, false },
@@ -27,89 +25,82 @@ static void launch_ends_slow_start_when_both_conditions_hold(void)
 		{ ROCCET_EITHER, 100, 55, 60, false },
 	};
 
-	FOR_ROWS(struct launch_case, cases) {
-		struct roccet_host f;
-
-		open_flow(&f, 101, NO_SSTHRESH);
-		f.p.ack_sense = c->sense;
-		set_measured(&f, c->srrtt_pct, c->windows, c->acked);
-		CHECK(roccet_launch(&f.s, &f.p, f.ack.now_us, &f.w));
+	FOR_ROWS(cases) {
+		open_roccet(101, NO_SSTHRESH);
+		f.p.roccet.ack_sense = c->sense;
+		set_measured(c->srrtt_pct, c->windows, c->acked);
+		CHECK(roccet_launch(&f.roccet_alone, &f.p.roccet, f.ack.now_us, &f.w));
 		CHECK_EQ(f.w.cwnd_pkts, c->ends ? 50 : 101);
 		CHECK_EQ(f.w.ssthresh_pkts, c->ends ? 50 : NO_SSTHRESH);
-		CHECK_EQ(f.s.launches, c->ends);
-		CHECK_EQ(f.s.cubic.w_max_pkts, 0);
-		CHECK(!f.s.drains);
+		CHECK_EQ(f.roccet_alone.launches, c->ends);
+		CHECK_EQ(f.roccet_alone.cubic.w_max_pkts, 0);
+		CHECK(!f.roccet_alone.drains);
 	}
 }
 
-struct later_case { u32 cwnd_pkts, w_max_pkts, fast, after_pkts, w_max_after_pkts; };
-
 /* "Otherwise, a CUBIC CE gets generated": beta, W_max, fast convergence. */
-static void a_later_slow_start_ends_by_an_event_of_cubics(void)
+TEST(a_later_slow_start_ends_by_an_event_of_cubics)
 {
-	static const struct later_case cases[] = {
+	static const struct {
+		u32 cwnd_pkts, w_max_pkts, fast, after_pkts, w_max_after_pkts;
+	} cases[] = {
 		{ 100, 0, 1, 70, 100 }, { 100, 200, 1, 70, 85 }, { 100, 200, 0, 70, 100 }, { 2, 0, 1, 2, 2 },
 	};
 
-	FOR_ROWS(struct later_case, cases) {
-		struct roccet_host f;
-
-		open_flow(&f, c->cwnd_pkts, NO_SSTHRESH);
-		f.p.fast_convergence = c->fast;
-		f.s.launched = true;
-		f.s.cubic.w_max_pkts = c->w_max_pkts;
-		set_measured(&f, 100, 200, 100);
-		CHECK(roccet_launch(&f.s, &f.p, f.ack.now_us, &f.w));
+	FOR_ROWS(cases) {
+		open_roccet(c->cwnd_pkts, NO_SSTHRESH);
+		f.p.roccet.fast_convergence = c->fast;
+		f.roccet_alone.launched = true;
+		f.roccet_alone.cubic.w_max_pkts = c->w_max_pkts;
+		set_measured(100, 200, 100);
+		CHECK(roccet_launch(&f.roccet_alone, &f.p.roccet, f.ack.now_us, &f.w));
 		CHECK_EQ(f.w.cwnd_pkts, c->after_pkts);
 		CHECK_EQ(f.w.ssthresh_pkts, c->after_pkts);
-		CHECK_EQ(f.s.cubic.w_max_pkts, c->w_max_after_pkts);
+		CHECK_EQ(f.roccet_alone.cubic.w_max_pkts, c->w_max_after_pkts);
 	}
 }
 
 /* With round trips of 30 ms the first that ends behind 100 ms is the fourth. */
-static void launch_looks_behind_100_ms_at_whole_round_trips(void)
+TEST(launch_looks_behind_100_ms_at_whole_round_trips)
 {
-	struct roccet_host f;
 	u32 i;
 
-	open_flow(&f, 1000, NO_SSTHRESH);
+	open_roccet(1000, NO_SSTHRESH);
 	take_ack(&f, MS, 1, 30 * MS);
-	f.s.srrtt_q16 = 10 * ONE_Q16;
+	f.roccet_alone.srrtt_q16 = 10 * ONE_Q16;
 	for (i = 1; i < 120; i++) {
-		f.s.srrtt_q16 = 10 * ONE_Q16;
+		f.roccet_alone.srrtt_q16 = 10 * ONE_Q16;
 		take_ack(&f, MS, 1, 30 * MS);
-		CHECK_EQ(f.s.launches, 0);
+		CHECK_EQ(f.roccet_alone.launches, 0);
 	}
-	f.s.srrtt_q16 = 10 * ONE_Q16;
+	f.roccet_alone.srrtt_q16 = 10 * ONE_Q16;
 	take_ack(&f, MS, 1, 30 * MS);
-	CHECK_EQ(f.s.launches, 1);
-	CHECK_EQ(f.s.phase, ROCCET_ORBITER);
+	CHECK_EQ(f.roccet_alone.launches, 1);
+	CHECK_EQ(f.roccet_alone.phase, ROCCET_ORBITER);
 }
 
 /* 0.24 ms a packet and 30 ms: 125 in flight; slow start overshoots, but leaves by the delay. */
-static void slow_start_is_left_soon_behind_twice_the_round_trip(void)
+TEST(slow_start_is_left_soon_behind_twice_the_round_trip)
 {
 	static const struct link_of deep = { 240, 30 * MS, 1, ~0u };
-	struct roccet_host f;
 
-	open_flow(&f, 10, NO_SSTHRESH);
-	run_link(&f, &deep, SECOND);
-	CHECK_EQ(f.s.launches, 1);
+	open_roccet(10, NO_SSTHRESH);
+	run_link(&deep, SECOND);
+	CHECK_EQ(f.roccet_alone.launches, 1);
 	CHECK(f.w.cwnd_pkts >= 125 && f.w.cwnd_pkts <= 500);
 }
 
 /* Without a queue none of it is congestion: growth as in CUBIC without HyStart, packet for packet. */
-static void without_a_queue_it_grows_as_cubic_does(void)
+TEST(without_a_queue_it_grows_as_cubic_does)
 {
 	struct cca_start start = { SECOND, 0, 10, 0, 1448 };
 	struct cca_window w = { 10, 300, 0 };
 	struct cubic_params params;
 	struct cubic_state cubic;
-	struct roccet_host f;
 	u32 i, dice = 1;
 
-	open_flow(&f, 10, 300);
-	roccet_cubic_params(&f.p, &params);
+	open_roccet(10, 300);
+	roccet_cubic_params(&f.p.roccet, &params);
 	cubic_init(&cubic, &params, &start);
 	for (i = 0; i < 50000; i++) {
 		u32 draw = cca_draw(&dice);
@@ -118,24 +109,22 @@ static void without_a_queue_it_grows_as_cubic_does(void)
 		cubic_on_ack(&cubic, &params, &f.ack, &w);
 		cubic_grow(&cubic, &params, &w, draw % 5);
 		if (draw % 5000 == 0) {
-			f.w.ssthresh_pkts = f.w.cwnd_pkts = roccet_ssthresh(&f.s, &f.p, &f.w);
+			f.w.ssthresh_pkts = f.w.cwnd_pkts = roccet_ssthresh(&f.roccet_alone, &f.p.roccet, &f.w);
 			w.ssthresh_pkts = w.cwnd_pkts = cubic_ssthresh(&cubic, &params, &w);
 		}
 		if (f.w.cwnd_pkts != w.cwnd_pkts || f.w.ssthresh_pkts != w.ssthresh_pkts)
 			break;
 	}
 	CHECK_EQ(i, 50000);
-	CHECK_EQ(f.s.events + f.s.launches, 0);
+	CHECK_EQ(f.roccet_alone.events + f.roccet_alone.launches, 0);
 	CHECK(w.cwnd_pkts > 300 || w.ssthresh_pkts != 300);
 }
 
 /* --- ORBITER --------------------------------------------------------------------- */
 
-struct orbit_case { u32 sense, srrtt_pct, windows, acked; bool fires; };
-
-static void orbiter_fires_when_both_conditions_hold(void)
+TEST(orbiter_fires_when_both_conditions_hold)
 {
-	static const struct orbit_case cases[] = {
+	static const struct { u32 sense, srrtt_pct, windows, acked; bool fires; } cases[] = {
 		{ ROCCET_SHORT, 100, 500, 399, true },
 		{ ROCCET_SHORT, 100, 500, 400, false },	/* 20 % is not more than 20 % */
 		{ ROCCET_SHORT, 99, 500, 399, false },
@@ -149,139 +138,127 @@ static void orbiter_fires_when_both_conditions_hold(void)
 		{ ROCCET_SHORT, 100, 0, 0, false },
 	};
 
-	FOR_ROWS(struct orbit_case, cases) {
-		struct roccet_host f;
-
-		open_flow(&f, 100, 50);
-		f.p.ack_sense = c->sense;
-		f.s.cubic.w_max_pkts = W_MAX;
-		set_measured(&f, c->srrtt_pct, c->windows, c->acked);
-		CHECK(roccet_orbit(&f.s, &f.p, f.ack.now_us, &f.w));
+	FOR_ROWS(cases) {
+		open_roccet(100, 50);
+		f.p.roccet.ack_sense = c->sense;
+		f.roccet_alone.cubic.w_max_pkts = W_MAX;
+		set_measured(c->srrtt_pct, c->windows, c->acked);
+		CHECK(roccet_orbit(&f.roccet_alone, &f.p.roccet, f.ack.now_us, &f.w));
 		CHECK_EQ(f.w.cwnd_pkts, c->fires ? 70 : 100);
-		CHECK_EQ(f.s.events, c->fires);
-		CHECK_EQ(f.s.drains, c->fires);
-		CHECK_EQ(f.s.cubic.w_max_pkts, c->fires ? 100 : W_MAX);
+		CHECK_EQ(f.roccet_alone.events, c->fires);
+		CHECK_EQ(f.roccet_alone.drains, c->fires);
+		CHECK_EQ(f.roccet_alone.cubic.w_max_pkts, c->fires ? 100 : W_MAX);
 	}
 }
 
-static void both_bounds_are_parameters(void)
+TEST(both_bounds_are_parameters)
 {
-	struct roccet_host f;
-
-	open_flow(&f, 100, 50);
-	f.p.srrtt_bound_pct = 150;
-	f.p.ack_tolerance_pct = 40;
-	set_measured(&f, 149, 500, 0);
-	CHECK(roccet_orbit(&f.s, &f.p, f.ack.now_us, &f.w));
-	set_measured(&f, 150, 500, 300);
-	CHECK(roccet_orbit(&f.s, &f.p, f.ack.now_us, &f.w));
-	CHECK_EQ(f.s.events, 0);
-	set_measured(&f, 150, 500, 299);
-	CHECK(roccet_orbit(&f.s, &f.p, f.ack.now_us, &f.w));
-	CHECK_EQ(f.s.events, 1);
+	open_roccet(100, 50);
+	f.p.roccet.srrtt_bound_pct = 150;
+	f.p.roccet.ack_tolerance_pct = 40;
+	set_measured(149, 500, 0);
+	CHECK(roccet_orbit(&f.roccet_alone, &f.p.roccet, f.ack.now_us, &f.w));
+	set_measured(150, 500, 300);
+	CHECK(roccet_orbit(&f.roccet_alone, &f.p.roccet, f.ack.now_us, &f.w));
+	CHECK_EQ(f.roccet_alone.events, 0);
+	set_measured(150, 500, 299);
+	CHECK(roccet_orbit(&f.roccet_alone, &f.p.roccet, f.ack.now_us, &f.w));
+	CHECK_EQ(f.roccet_alone.events, 1);
 }
 
-static void orbiter_looks_every_5_smoothed_round_trips(void)
+TEST(orbiter_looks_every_5_smoothed_round_trips)
 {
-	struct roccet_host f;
-
-	open_flow(&f, 100, 50);
-	set_measured(&f, 300, 500, 0);
-	f.s.srtt_us_q3 = 8 * 200 * MS;
-	f.s.interval_start_us = f.ack.now_us;
-	CHECK(!roccet_orbit(&f.s, &f.p, f.ack.now_us + SECOND - 1, &f.w));
-	CHECK_EQ(f.s.events, 0);
-	CHECK(roccet_orbit(&f.s, &f.p, f.ack.now_us + SECOND, &f.w));
-	CHECK_EQ(f.s.events, 1);
+	open_roccet(100, 50);
+	set_measured(300, 500, 0);
+	f.roccet_alone.srtt_us_q3 = 8 * 200 * MS;
+	f.roccet_alone.interval_start_us = f.ack.now_us;
+	CHECK(!roccet_orbit(&f.roccet_alone, &f.p.roccet, f.ack.now_us + SECOND - 1, &f.w));
+	CHECK_EQ(f.roccet_alone.events, 0);
+	CHECK(roccet_orbit(&f.roccet_alone, &f.p.roccet, f.ack.now_us + SECOND, &f.w));
+	CHECK_EQ(f.roccet_alone.events, 1);
 }
-
-struct event_case { u32 beta, cwnd_pkts, w_max_pkts, after_pkts, w_max_after_pkts; };
 
 /* "W_max is only set if the current cwnd is larger than the old W_max." */
-static void an_event_leaves_beta_and_only_raises_w_max(void)
+TEST(an_event_leaves_beta_and_only_raises_w_max)
 {
-	static const struct event_case cases[] = {
+	static const struct {
+		u32 beta, cwnd_pkts, w_max_pkts, after_pkts, w_max_after_pkts;
+	} cases[] = {
 		{ 700, 100, 50, 70, 100 }, { 700, 100, 200, 70, 200 }, { 500, 100, 0, 50, 100 },
 		{ 950, 100, 100, 95, 100 }, { 700, 2, 0, 2, 2 }, { 700, 0xffffffffu, 0, 11744051, 1u << 24 },
 	};
 
-	FOR_ROWS(struct event_case, cases) {
-		struct roccet_host f;
-
-		open_flow(&f, c->cwnd_pkts, 1);
-		f.p.beta_permille = c->beta;
-		f.s.cubic.w_max_pkts = c->w_max_pkts;
+	FOR_ROWS(cases) {
+		open_roccet(c->cwnd_pkts, 1);
+		f.p.roccet.beta_permille = c->beta;
+		f.roccet_alone.cubic.w_max_pkts = c->w_max_pkts;
 		f.w.credit_pkts = 9;
-		roccet_congestion_event(&f.s, &f.p, &f.w, f.ack.now_us);
+		roccet_congestion_event(&f.roccet_alone, &f.p.roccet, &f.w, f.ack.now_us);
 		CHECK_EQ(f.w.cwnd_pkts, c->after_pkts);
 		CHECK_EQ(f.w.ssthresh_pkts, c->after_pkts);
 		CHECK_EQ(f.w.credit_pkts, 0);
-		CHECK_EQ(f.s.cubic.w_max_pkts, c->w_max_after_pkts);
-		CHECK(!f.s.cubic.in_epoch);
+		CHECK_EQ(f.roccet_alone.cubic.w_max_pkts, c->w_max_after_pkts);
+		CHECK(!f.roccet_alone.cubic.in_epoch);
 		/* It is no loss that could prove spurious. */
-		CHECK_EQ(roccet_undo(&f.s, &f.w), c->after_pkts);
+		CHECK_EQ(roccet_undo(&f.roccet_alone, &f.w), c->after_pkts);
 	}
 }
 
 /* For 100 ms the window stays and nothing is looked at, whatever is measured. */
-static void the_drain_lasts_100_ms(void)
+TEST(the_drain_lasts_100_ms)
 {
-	struct roccet_host f;
 	u32 i;
 
-	open_flow(&f, 100, 50);
-	set_measured(&f, 100, 500, 0);
-	roccet_congestion_event(&f.s, &f.p, &f.w, f.ack.now_us);
+	open_roccet(100, 50);
+	set_measured(100, 500, 0);
+	roccet_congestion_event(&f.roccet_alone, &f.p.roccet, &f.w, f.ack.now_us);
 	for (i = 1; i < 100; i++) {
-		f.s.srrtt_q16 = 50 * ONE_Q16;
+		f.roccet_alone.srrtt_q16 = 50 * ONE_Q16;
 		take_ack(&f, MS, 3, MS);
 		CHECK_EQ(f.w.cwnd_pkts, 70);
-		CHECK(f.s.drains);
-		CHECK_EQ(f.s.events, 1);
+		CHECK(f.roccet_alone.drains);
+		CHECK_EQ(f.roccet_alone.events, 1);
 	}
-	f.s.srrtt_q16 = 0;
+	f.roccet_alone.srrtt_q16 = 0;
 	take_ack(&f, MS, 3, MS);
-	CHECK(!f.s.drains);
+	CHECK(!f.roccet_alone.drains);
 	for (i = 0; i < 200; i++) {
-		f.s.srrtt_q16 = 0;
+		f.roccet_alone.srrtt_q16 = 0;
 		take_ack(&f, MS, 3, MS);
 	}
 	CHECK(f.w.cwnd_pkts > 70);
 }
 
-static void the_drain_may_be_none(void)
+TEST(the_drain_may_be_none)
 {
-	struct roccet_host f;
-
-	open_flow(&f, 100, 50);
-	f.p.drain_us = 0;
-	roccet_congestion_event(&f.s, &f.p, &f.w, f.ack.now_us);
+	open_roccet(100, 50);
+	f.p.roccet.drain_us = 0;
+	roccet_congestion_event(&f.roccet_alone, &f.p.roccet, &f.w, f.ack.now_us);
 	take_ack(&f, MS, 1, 50 * MS);
-	CHECK(!f.s.drains);
+	CHECK(!f.roccet_alone.drains);
 }
 
 /* --- on a link ------------------------------------------------------------------- */
 
 /* A greedy flow over a queue without end: round trips stay about twice the path's, the link full. */
-static void round_trips_stay_near_the_bound(void)
+TEST(round_trips_stay_near_the_bound)
 {
 	static const struct link_of links[] = {
 		{ 240, 30 * MS, 1, ~0u }, { 240, 30 * MS, 2, ~0u }, { 240, 40 * MS, 8, ~0u },
 		{ 1200, 40 * MS, 2, ~0u }, { 480, 100 * MS, 2, ~0u },
 	};
 
-	FOR_ROWS(struct link_of, links) {
-		struct roccet_host f;
+	FOR_ROWS(links) {
 		u32 i, most_us = 0, least_us = ~0u;
 
-		open_flow(&f, 10, NO_SSTHRESH);
-		run_link(&f, c, 10ull * SECOND);
+		open_roccet(10, NO_SSTHRESH);
+		run_link(c, 10ull * SECOND);
 		for (i = 0; i < 2000; i++) {
-			run_link(&f, c, 10 * MS);
-			most_us = cca_max_u32(most_us, link_rtt_us(&f, c));
+			run_link(c, 10 * MS);
+			most_us = cca_max_u32(most_us, link_rtt_us(c));
 			least_us = cca_min_u32(least_us, f.w.cwnd_pkts * c->gap_us);
 		}
-		CHECK(f.s.events >= 2);
+		CHECK(f.roccet_alone.events >= 2);
 		CHECK(most_us < c->rtt_us * 5 / 2);
 		CHECK(least_us > c->rtt_us);
 	}
@@ -291,59 +268,38 @@ static void round_trips_stay_near_the_bound(void)
  * Section III: a window of which less is used does not grow and is not lost; CUBIC
  * keeps it. The receiver lets 400 packets out, twice what fills path and bound.
  */
-static void a_frozen_window_is_left(void)
+TEST(a_frozen_window_is_left)
 {
 	static const struct link_of bounded = { 240, 30 * MS, 2, 400 };
-	struct roccet_host f;
 
-	open_flow(&f, 800, 700);
-	f.s.launched = true;
+	open_roccet(800, 700);
+	f.roccet_alone.launched = true;
 	f.ack.cwnd_limited = false;
 	/* The path's round trip has been seen. */
 	take_ack(&f, MS, 1, 30 * MS);
-	run_link(&f, &bounded, 5ull * SECOND);
-	CHECK(f.s.events >= 2);
+	run_link(&bounded, 5ull * SECOND);
+	CHECK(f.roccet_alone.events >= 2);
 	CHECK(f.w.cwnd_pkts < 300);
 	/* By the smoothed RTT only what is not used counts: 400 of 500 are. */
-	open_flow(&f, 500, 400);
-	f.p.round_rtt = ROCCET_SMOOTHED_RTT;
+	open_roccet(500, 400);
+	f.p.roccet.round_rtt = ROCCET_SMOOTHED_RTT;
 	take_ack(&f, MS, 1, 30 * MS);
-	run_link(&f, &bounded, 5ull * SECOND);
-	CHECK_EQ(f.s.events, 0);
+	run_link(&bounded, 5ull * SECOND);
+	CHECK_EQ(f.roccet_alone.events, 0);
 	CHECK_EQ(f.w.cwnd_pkts, 500);
 }
 
 /* Half of the rate: several events, and not one too many once the queue is gone. */
-static void a_link_that_slows_down_is_answered_by_several_events(void)
+TEST(a_link_that_slows_down_is_answered_by_several_events)
 {
 	static const struct link_of fast = { 240, 30 * MS, 2, ~0u }, slow = { 480, 30 * MS, 2, ~0u };
-	struct roccet_host f;
 	u32 events;
 
-	open_flow(&f, 10, NO_SSTHRESH);
-	run_link(&f, &fast, 15ull * SECOND);
-	events = f.s.events;
-	run_link(&f, &slow, 3ull * SECOND);
-	CHECK(f.s.events >= events + 2);
-	CHECK(link_rtt_us(&f, &slow) < 75 * MS);
+	open_roccet(10, NO_SSTHRESH);
+	run_link(&fast, 15ull * SECOND);
+	events = f.roccet_alone.events;
+	run_link(&slow, 3ull * SECOND);
+	CHECK(f.roccet_alone.events >= events + 2);
+	CHECK(link_rtt_us(&slow) < 75 * MS);
 	CHECK(f.w.cwnd_pkts * 480 >= 30 * MS);
-}
-
-int main(void)
-{
-	RUN(launch_ends_slow_start_when_both_conditions_hold);
-	RUN(a_later_slow_start_ends_by_an_event_of_cubics);
-	RUN(launch_looks_behind_100_ms_at_whole_round_trips);
-	RUN(slow_start_is_left_soon_behind_twice_the_round_trip);
-	RUN(without_a_queue_it_grows_as_cubic_does);
-	RUN(orbiter_fires_when_both_conditions_hold);
-	RUN(both_bounds_are_parameters);
-	RUN(orbiter_looks_every_5_smoothed_round_trips);
-	RUN(an_event_leaves_beta_and_only_raises_w_max);
-	RUN(the_drain_lasts_100_ms);
-	RUN(the_drain_may_be_none);
-	RUN(round_trips_stay_near_the_bound);
-	RUN(a_frozen_window_is_left);
-	RUN(a_link_that_slows_down_is_answered_by_several_events);
-	return check_report();
 }

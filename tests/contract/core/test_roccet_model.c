@@ -12,120 +12,113 @@ static void take_exact(struct exact *e, double alpha, double rtt)
 	e->srrtt = alpha * (e->srtt - e->min) / e->min + (1 - alpha) * e->srrtt;
 }
 
-struct srrtt_case { u32 alpha_permille, first_ms, then_ms; };
-
-static void srrtt_follows_equation_2(void)
+TEST(srrtt_follows_equation_2)
 {
-	static const struct srrtt_case cases[] = {
+	static const struct { u32 alpha_permille, first_ms, then_ms; } cases[] = {
 		{ 125, 50, 50 }, { 125, 50, 100 }, { 125, 50, 500 }, { 1, 50, 100 }, { 1000, 50, 75 },
 		{ 20, 15, 60000 }, { 125, 100, 50 },
 	};
 
-	FOR_ROWS(struct srrtt_case, cases) {
+	FOR_ROWS(cases) {
 		struct exact e = { 0, 0, 0 };
-		struct roccet_host f;
 		double error;
 		u32 i;
 
-		open_flow(&f, 10, NO_SSTHRESH);
-		f.p.alpha_permille = c->alpha_permille;
+		open_roccet(10, NO_SSTHRESH);
+		f.p.roccet.alpha_permille = c->alpha_permille;
 		for (i = 0; i < 400; i++) {
 			u32 rtt_us = (i < 40 ? c->first_ms : c->then_ms) * MS;
 
-			roccet_sample_rtt(&f.s, &f.p, f.ack.now_us, rtt_us);
+			roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, f.ack.now_us, rtt_us);
 			take_exact(&e, c->alpha_permille / 1000.0, rtt_us);
-			error = f.s.srrtt_q16 / 65536.0 - e.srrtt;
+			error = f.roccet_alone.srrtt_q16 / 65536.0 - e.srrtt;
 			/* Of rounding half a unit, over alpha; of the smoothed RTT an eighth of a us. */
 			CHECK(error < 0.01 + e.srrtt / 1000 && error > -0.01 - e.srrtt / 1000);
 		}
 	}
 }
 
-static void the_share_is_bounded(void)
+TEST(the_share_is_bounded)
 {
-	struct roccet_host f;
 	u32 i;
 
-	open_flow(&f, 10, NO_SSTHRESH);
-	f.p.alpha_permille = 1000;
-	roccet_sample_rtt(&f.s, &f.p, 0, 1);
+	open_roccet(10, NO_SSTHRESH);
+	f.p.roccet.alpha_permille = 1000;
+	roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 0, 1);
 	for (i = 0; i < 100; i++)
-		roccet_sample_rtt(&f.s, &f.p, 0, 0xffffffffu);
-	CHECK_EQ(f.s.srrtt_q16, 1u << 28);
-	CHECK(f.s.srtt_us_q3 <= 8 * CCA_MAX_RTT_US);
-	CHECK(f.s.jitter_us_q4 <= 16 * CCA_MAX_RTT_US);
+		roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 0, 0xffffffffu);
+	CHECK_EQ(f.roccet_alone.srrtt_q16, 1u << 28);
+	CHECK(f.roccet_alone.srtt_us_q3 <= 8 * CCA_MAX_RTT_US);
+	CHECK(f.roccet_alone.jitter_us_q4 <= 16 * CCA_MAX_RTT_US);
 }
 
-static void the_minimum_is_the_least_sample(void)
+TEST(the_minimum_is_the_least_sample)
 {
 	struct cca_start start = { SECOND, 40 * MS, 10, 0, 1448 };
-	struct roccet_host f;
 
-	open_flow(&f, 10, NO_SSTHRESH);
-	roccet_sample_rtt(&f.s, &f.p, 0, 0);
-	CHECK_EQ(f.s.min_rtt_us, 0);
-	CHECK_EQ(f.s.srrtt_q16, 0);
-	roccet_sample_rtt(&f.s, &f.p, 0, 80 * MS);
-	roccet_sample_rtt(&f.s, &f.p, 0, 50 * MS);
-	roccet_sample_rtt(&f.s, &f.p, 0, 90 * MS);
-	CHECK_EQ(f.s.min_rtt_us, 50 * MS);
+	open_roccet(10, NO_SSTHRESH);
+	roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 0, 0);
+	CHECK_EQ(f.roccet_alone.min_rtt_us, 0);
+	CHECK_EQ(f.roccet_alone.srrtt_q16, 0);
+	roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 0, 80 * MS);
+	roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 0, 50 * MS);
+	roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 0, 90 * MS);
+	CHECK_EQ(f.roccet_alone.min_rtt_us, 50 * MS);
 	/* The handshake's is one. */
-	roccet_init(&f.s, &f.p, &start);
-	CHECK_EQ(f.s.min_rtt_us, 40 * MS);
-	CHECK_EQ(roccet_srtt_us(&f.s), 40 * MS);
+	roccet_init(&f.roccet_alone, &f.p.roccet, &start);
+	CHECK_EQ(f.roccet_alone.min_rtt_us, 40 * MS);
+	CHECK_EQ(roccet_srtt_us(&f.roccet_alone), 40 * MS);
 }
 
 /* Section XI: an EWMA of the minimum and the current RTT, every ten seconds. */
-static void a_minimum_moves_only_where_it_is_asked_to_and_old(void)
+TEST(a_minimum_moves_only_where_it_is_asked_to_and_old)
 {
-	struct roccet_host f;
 	u32 i;
 
-	open_flow(&f, 10, NO_SSTHRESH);
-	roccet_sample_rtt(&f.s, &f.p, SECOND, 50 * MS);
+	open_roccet(10, NO_SSTHRESH);
+	roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, SECOND, 50 * MS);
 	for (i = 0; i < 200; i++)
-		roccet_sample_rtt(&f.s, &f.p, 3600ull * SECOND, 90 * MS);
-	CHECK_EQ(f.s.min_rtt_us, 50 * MS);
-	f.p.min_rtt_age_ms = 10000;
-	roccet_sample_rtt(&f.s, &f.p, 11 * SECOND, 90 * MS);
-	CHECK_EQ(f.s.min_rtt_us, 50 * MS);
-	roccet_sample_rtt(&f.s, &f.p, 11 * SECOND + 1, 90 * MS);
-	CHECK_EQ(f.s.min_rtt_us, 55 * MS);
-	roccet_sample_rtt(&f.s, &f.p, 21 * SECOND + 1, 90 * MS);
-	CHECK_EQ(f.s.min_rtt_us, 55 * MS);
-	roccet_sample_rtt(&f.s, &f.p, 21 * SECOND + 2, 90 * MS);
-	CHECK_EQ(f.s.min_rtt_us, 59375);
+		roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 3600ull * SECOND, 90 * MS);
+	CHECK_EQ(f.roccet_alone.min_rtt_us, 50 * MS);
+	f.p.roccet.min_rtt_age_ms = 10000;
+	roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 11 * SECOND, 90 * MS);
+	CHECK_EQ(f.roccet_alone.min_rtt_us, 50 * MS);
+	roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 11 * SECOND + 1, 90 * MS);
+	CHECK_EQ(f.roccet_alone.min_rtt_us, 55 * MS);
+	roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 21 * SECOND + 1, 90 * MS);
+	CHECK_EQ(f.roccet_alone.min_rtt_us, 55 * MS);
+	roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 21 * SECOND + 2, 90 * MS);
+	CHECK_EQ(f.roccet_alone.min_rtt_us, 59375);
 	/* One that is seen anew is kept. */
-	roccet_sample_rtt(&f.s, &f.p, 22 * SECOND, 52 * MS);
-	CHECK_EQ(f.s.min_rtt_us, 52 * MS);
-	CHECK_EQ(f.s.min_rtt_at_us, 22 * SECOND);
+	roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 22 * SECOND, 52 * MS);
+	CHECK_EQ(f.roccet_alone.min_rtt_us, 52 * MS);
+	CHECK_EQ(f.roccet_alone.min_rtt_at_us, 22 * SECOND);
 }
 
 /* RFC 3550: the mean difference of samples that follow each other. */
-static void jitter_is_of_samples_that_follow_each_other(void)
+TEST(jitter_is_of_samples_that_follow_each_other)
 {
-	struct roccet_host f;
 	u32 i;
 
-	open_flow(&f, 10, NO_SSTHRESH);
+	open_roccet(10, NO_SSTHRESH);
 	for (i = 0; i < 200; i++)
-		roccet_sample_rtt(&f.s, &f.p, 0, i % 2 ? 60 * MS : 50 * MS);
-	CHECK(f.s.jitter_us_q4 / 16 > 9900 && f.s.jitter_us_q4 / 16 <= 10 * MS);
+		roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 0, i % 2 ? 60 * MS : 50 * MS);
+	CHECK(f.roccet_alone.jitter_us_q4 / 16 > 9900 && f.roccet_alone.jitter_us_q4 / 16 <= 10 * MS);
 	for (i = 0; i < 400; i++)
-		roccet_sample_rtt(&f.s, &f.p, 0, 50 * MS);
-	CHECK(f.s.jitter_us_q4 / 16 <= 1);
+		roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 0, 50 * MS);
+	CHECK(f.roccet_alone.jitter_us_q4 / 16 <= 1);
 	/* A queue that grows by a packet of 0.24 ms with each. */
 	for (i = 0; i < 400; i++)
-		roccet_sample_rtt(&f.s, &f.p, 0, 50 * MS + 240 * i);
-	CHECK(f.s.jitter_us_q4 / 16 >= 235 && f.s.jitter_us_q4 / 16 <= 241);
+		roccet_sample_rtt(&f.roccet_alone, &f.p.roccet, 0, 50 * MS + 240 * i);
+	CHECK(f.roccet_alone.jitter_us_q4 / 16 >= 235 && f.roccet_alone.jitter_us_q4 / 16 <= 241);
 }
 
-struct bound_case { u32 bound_pct, srrtt_q16, jitter_us; bool launch, orbiter; };
-
 /* "At least" the bound; the jitter's share of a minimum of 50 ms counts in ORBITER alone. */
-static void the_bound_is_reached_and_jitter_raises_orbiters(void)
+TEST(the_bound_is_reached_and_jitter_raises_orbiters)
 {
-	static const struct bound_case cases[] = {
+	static const struct {
+		u32 bound_pct, srrtt_q16, jitter_us; bool launch, orbiter;
+	} cases[] = {
 		{ 100, ONE_Q16 - 1, 0, false, false },
 		{ 100, ONE_Q16, 0, true, true },
 		{ 100, ONE_Q16, 5 * MS, true, false },
@@ -136,108 +129,95 @@ static void the_bound_is_reached_and_jitter_raises_orbiters(void)
 		{ 1000, 1u << 28, CCA_MAX_RTT_US, true, true },
 	};
 
-	FOR_ROWS(struct bound_case, cases) {
-		struct roccet_host f;
-
-		open_flow(&f, 10, NO_SSTHRESH);
-		f.p.srrtt_bound_pct = c->bound_pct;
-		f.s.min_rtt_us = 50 * MS;
-		f.s.srrtt_q16 = c->srrtt_q16;
-		f.s.jitter_us_q4 = c->jitter_us * 16;
-		CHECK_EQ(roccet_rtt_rose(&f.s, &f.p, false), c->launch);
-		CHECK_EQ(roccet_rtt_rose(&f.s, &f.p, true), c->orbiter);
+	FOR_ROWS(cases) {
+		open_roccet(10, NO_SSTHRESH);
+		f.p.roccet.srrtt_bound_pct = c->bound_pct;
+		f.roccet_alone.min_rtt_us = 50 * MS;
+		f.roccet_alone.srrtt_q16 = c->srrtt_q16;
+		f.roccet_alone.jitter_us_q4 = c->jitter_us * 16;
+		CHECK_EQ(roccet_rtt_rose(&f.roccet_alone, &f.p.roccet, false), c->launch);
+		CHECK_EQ(roccet_rtt_rose(&f.roccet_alone, &f.p.roccet, true), c->orbiter);
 	}
 }
 
 /* --- ACKs and windows ------------------------------------------------------------ */
 
 /* A window's ACKs over its round trip, a few packets to an ACK. */
-static void count_round(struct roccet_host *f, u32 cwnd_pkts, u32 pkts_per_ack, u32 rtt_us)
+static void count_round(u32 cwnd_pkts, u32 pkts_per_ack, u32 rtt_us)
 {
 	u32 acks = cwnd_pkts / pkts_per_ack, i;
 
 	for (i = 0; i < acks; i++) {
-		f->ack.now_us += rtt_us * (i + 1) / acks - rtt_us * i / acks;
-		f->ack.acked_pkts = pkts_per_ack;
-		roccet_count(&f->s, &f->p, &f->ack, 2 * cwnd_pkts);
+		f.ack.now_us += rtt_us * (i + 1) / acks - rtt_us * i / acks;
+		f.ack.acked_pkts = pkts_per_ack;
+		roccet_count(&f.roccet_alone, &f.p.roccet, &f.ack, 2 * cwnd_pkts);
 	}
 }
 
 /* Section IV: so many windows as round trips, and stretched ACKs do not matter. */
-static void windows_are_summed_once_a_round_trip_however_acks_are_stretched(void)
+TEST(windows_are_summed_once_a_round_trip_however_acks_are_stretched)
 {
 	static const u32 pkts_per_ack[] = { 1, 2, 8, 40 };
-	u32 i;
 
-	for (i = 0; i < CCA_COUNT_OF(pkts_per_ack); i++) {
-		struct roccet_host f;
-
-		row = (int)i + 1;
-		open_flow(&f, 40, NO_SSTHRESH);
-		f.s.min_rtt_us = 50 * MS;
-		roccet_start_interval(&f.s, f.ack.now_us, &f.w);
+	FOR_ROWS(pkts_per_ack) {
+		open_roccet(40, NO_SSTHRESH);
+		f.roccet_alone.min_rtt_us = 50 * MS;
+		roccet_start_interval(&f.roccet_alone, f.ack.now_us, &f.w);
 		/* Slow start without a queue: what is ACKed is what each round trip began with. */
-		count_round(&f, 40, pkts_per_ack[i], 50 * MS);
-		CHECK_EQ(f.s.windows_q8, 40 << 8);
-		CHECK_EQ(f.s.acked_q8, 40 << 8);
-		count_round(&f, 80, pkts_per_ack[i], 50 * MS);
-		count_round(&f, 160, pkts_per_ack[i], 50 * MS);
-		CHECK_EQ(f.s.windows_q8, 280 << 8);
-		CHECK_EQ(f.s.acked_q8, 280 << 8);
+		count_round(40, *c, 50 * MS);
+		CHECK_EQ(f.roccet_alone.windows_q8, 40 << 8);
+		CHECK_EQ(f.roccet_alone.acked_q8, 40 << 8);
+		count_round(80, *c, 50 * MS);
+		count_round(160, *c, 50 * MS);
+		CHECK_EQ(f.roccet_alone.windows_q8, 280 << 8);
+		CHECK_EQ(f.roccet_alone.acked_q8, 280 << 8);
 	}
-	row = 0;
 }
 
 /* Twice the round trip: half of the ACKs that the windows were to bring ... */
-static void a_queue_holds_acks_back(void)
+TEST(a_queue_holds_acks_back)
 {
-	struct roccet_host f;
-
-	open_flow(&f, 100, 50);
-	f.s.min_rtt_us = 50 * MS;
-	f.s.srtt_us_q3 = 8 * 100 * MS;
-	roccet_start_interval(&f.s, f.ack.now_us, &f.w);
-	CHECK_EQ(f.s.phase, ROCCET_ORBITER);
+	open_roccet(100, 50);
+	f.roccet_alone.min_rtt_us = 50 * MS;
+	f.roccet_alone.srtt_us_q3 = 8 * 100 * MS;
+	roccet_start_interval(&f.roccet_alone, f.ack.now_us, &f.w);
+	CHECK_EQ(f.roccet_alone.phase, ROCCET_ORBITER);
 	f.ack.acked_pkts = 50;
 	f.ack.now_us += 50 * MS;
-	CHECK(roccet_count(&f.s, &f.p, &f.ack, 100));
-	CHECK_EQ(roccet_difference_q8(&f.s, &f.p), 50 << 8);
+	CHECK(roccet_count(&f.roccet_alone, &f.p.roccet, &f.ack, 100));
+	CHECK_EQ(roccet_difference_q8(&f.roccet_alone, &f.p.roccet), 50 << 8);
 	/* ... unless round trips are counted by the clock of the ACKs themselves. */
-	f.p.round_rtt = ROCCET_SMOOTHED_RTT;
-	roccet_start_interval(&f.s, f.ack.now_us, &f.w);
+	f.p.roccet.round_rtt = ROCCET_SMOOTHED_RTT;
+	roccet_start_interval(&f.roccet_alone, f.ack.now_us, &f.w);
 	f.ack.now_us += 50 * MS;
-	CHECK(!roccet_count(&f.s, &f.p, &f.ack, 100));
+	CHECK(!roccet_count(&f.roccet_alone, &f.p.roccet, &f.ack, 100));
 	f.ack.now_us += 50 * MS;
-	CHECK(roccet_count(&f.s, &f.p, &f.ack, 100));
-	CHECK_EQ(roccet_difference_q8(&f.s, &f.p), 0);
+	CHECK(roccet_count(&f.roccet_alone, &f.p.roccet, &f.ack, 100));
+	CHECK_EQ(roccet_difference_q8(&f.roccet_alone, &f.p.roccet), 0);
 }
 
-static void a_round_trip_that_waited_for_its_ack_counts_as_more(void)
+TEST(a_round_trip_that_waited_for_its_ack_counts_as_more)
 {
-	struct roccet_host f;
-
-	open_flow(&f, 100, 50);
-	f.s.min_rtt_us = 50 * MS;
-	roccet_start_interval(&f.s, f.ack.now_us, &f.w);
+	open_roccet(100, 50);
+	f.roccet_alone.min_rtt_us = 50 * MS;
+	roccet_start_interval(&f.roccet_alone, f.ack.now_us, &f.w);
 	f.ack.acked_pkts = 1;
 	f.ack.now_us += 49999;
-	CHECK(!roccet_count(&f.s, &f.p, &f.ack, 7));
+	CHECK(!roccet_count(&f.roccet_alone, &f.p.roccet, &f.ack, 7));
 	f.ack.now_us += 75001;
-	CHECK(roccet_count(&f.s, &f.p, &f.ack, 7));
-	CHECK_EQ(f.s.windows_q8, 250 << 8);
-	CHECK_EQ(f.s.acked_q8, 2 << 8);
-	CHECK_EQ(f.s.round_cwnd_pkts, 7);
+	CHECK(roccet_count(&f.roccet_alone, &f.p.roccet, &f.ack, 7));
+	CHECK_EQ(f.roccet_alone.windows_q8, 250 << 8);
+	CHECK_EQ(f.roccet_alone.acked_q8, 2 << 8);
+	CHECK_EQ(f.roccet_alone.round_cwnd_pkts, 7);
 	/* Without a round trip there are no windows. */
-	f.s.min_rtt_us = 0;
+	f.roccet_alone.min_rtt_us = 0;
 	f.ack.now_us += SECOND;
-	CHECK(!roccet_count(&f.s, &f.p, &f.ack, 7));
+	CHECK(!roccet_count(&f.roccet_alone, &f.p.roccet, &f.ack, 7));
 }
 
-struct sense_case { u32 sense; u8 phase; u32 windows, acked, difference; };
-
-static void the_senses_differ_in_which_side_counts(void)
+TEST(the_senses_differ_in_which_side_counts)
 {
-	static const struct sense_case cases[] = {
+	static const struct { u32 sense; u8 phase; u32 windows, acked, difference; } cases[] = {
 		{ ROCCET_SHORT, ROCCET_LAUNCH, 100, 60, 40 },
 		{ ROCCET_SHORT, ROCCET_LAUNCH, 60, 100, 0 },
 		{ ROCCET_SHORT, ROCCET_ORBITER, 100, 60, 40 },
@@ -254,50 +234,31 @@ static void the_senses_differ_in_which_side_counts(void)
 		{ ROCCET_EITHER, ROCCET_ORBITER, 60, 60, 0 },
 	};
 
-	FOR_ROWS(struct sense_case, cases) {
-		struct roccet_host f;
-
-		open_flow(&f, 10, NO_SSTHRESH);
-		f.p.ack_sense = c->sense;
-		f.s.phase = c->phase;
-		f.s.windows_q8 = (u64)c->windows << 8;
-		f.s.acked_q8 = (u64)c->acked << 8;
-		CHECK_EQ(roccet_difference_q8(&f.s, &f.p), (u64)c->difference << 8);
+	FOR_ROWS(cases) {
+		open_roccet(10, NO_SSTHRESH);
+		f.p.roccet.ack_sense = c->sense;
+		f.roccet_alone.phase = c->phase;
+		f.roccet_alone.windows_q8 = (u64)c->windows << 8;
+		f.roccet_alone.acked_q8 = (u64)c->acked << 8;
+		CHECK_EQ(roccet_difference_q8(&f.roccet_alone, &f.p.roccet), (u64)c->difference << 8);
 	}
 }
 
-static void sums_stop_at_their_bound(void)
+TEST(sums_stop_at_their_bound)
 {
-	struct roccet_host f;
 	u32 i;
 
-	open_flow(&f, 0xffffffffu, 50);
-	f.s.min_rtt_us = 1;
-	roccet_start_interval(&f.s, f.ack.now_us, &f.w);
+	open_roccet(0xffffffffu, 50);
+	f.roccet_alone.min_rtt_us = 1;
+	roccet_start_interval(&f.roccet_alone, f.ack.now_us, &f.w);
 	for (i = 0; i < 3; i++) {
 		f.ack.acked_pkts = 0xffffffffu;
 		f.ack.now_us += 1ull << 40;
-		CHECK(roccet_count(&f.s, &f.p, &f.ack, 0xffffffffu));
+		CHECK(roccet_count(&f.roccet_alone, &f.p.roccet, &f.ack, 0xffffffffu));
 	}
-	CHECK_EQ(f.s.windows_q8, ROCCET_MAX_SUM_Q8);
-	CHECK_EQ(f.s.acked_q8, 3 * (0xffffffffull << 8));
+	CHECK_EQ(f.roccet_alone.windows_q8, ROCCET_MAX_SUM_Q8);
+	CHECK_EQ(f.roccet_alone.acked_q8, 3 * (0xffffffffull << 8));
 	for (i = 0; i < 300; i++)
-		roccet_count(&f.s, &f.p, &f.ack, 1);
-	CHECK_EQ(f.s.acked_q8, ROCCET_MAX_SUM_Q8);
-}
-
-int main(void)
-{
-	RUN(srrtt_follows_equation_2);
-	RUN(the_share_is_bounded);
-	RUN(the_minimum_is_the_least_sample);
-	RUN(a_minimum_moves_only_where_it_is_asked_to_and_old);
-	RUN(jitter_is_of_samples_that_follow_each_other);
-	RUN(the_bound_is_reached_and_jitter_raises_orbiters);
-	RUN(windows_are_summed_once_a_round_trip_however_acks_are_stretched);
-	RUN(a_queue_holds_acks_back);
-	RUN(a_round_trip_that_waited_for_its_ack_counts_as_more);
-	RUN(the_senses_differ_in_which_side_counts);
-	RUN(sums_stop_at_their_bound);
-	return check_report();
+		roccet_count(&f.roccet_alone, &f.p.roccet, &f.ack, 1);
+	CHECK_EQ(f.roccet_alone.acked_q8, ROCCET_MAX_SUM_Q8);
 }

@@ -52,7 +52,7 @@ static void be_windowed(bool windowed)
 }
 
 /* Equation 14: 250,000 bytes/s x 100 ms are 17.3 packets. A pair more with two packets of tokens. */
-static void test_the_window_is_r_times_srtt(void)
+TEST(test_the_window_is_r_times_srtt)
 {
 	open_capped(100 * MS);
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 16);
@@ -69,7 +69,7 @@ static void test_the_window_is_r_times_srtt(void)
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), RTCP_NO_CAP_PKTS);
 }
 
-static void test_the_window_is_never_below_a_pair(void)
+TEST(test_the_window_is_never_below_a_pair)
 {
 	open_capped(1 * MS);
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 2);
@@ -78,7 +78,7 @@ static void test_the_window_is_never_below_a_pair(void)
 }
 
 /* Equations 16, 17. */
-static void test_pacing_is_at_most_r(void)
+TEST(test_pacing_is_at_most_r)
 {
 	open_capped(100 * MS);
 	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 250000);
@@ -91,7 +91,7 @@ static void test_pacing_is_at_most_r(void)
 }
 
 /* Equation 21: R sRTT is 25,000 bytes. What is in flight counts as spent. */
-static void test_tokens_beyond_a_bdp_lift_the_cap(void)
+TEST(test_tokens_beyond_a_bdp_lift_the_cap)
 {
 	open_capped(100 * MS);
 	l.c.token_deficit_bytes = 700000 - 24990;
@@ -104,7 +104,7 @@ static void test_tokens_beyond_a_bdp_lift_the_cap(void)
 }
 
 /* eta = 20 rounds, then three of probing without tokens. */
-static void test_a_probe_comes_every_eta_rounds_and_lasts_three(void)
+TEST(test_a_probe_comes_every_eta_rounds_and_lasts_three)
 {
 	open_capped(100 * MS);
 	flow_runs(19);
@@ -119,7 +119,7 @@ static void test_a_probe_comes_every_eta_rounds_and_lasts_three(void)
 	CHECK_EQ(f.phase, RTCP_CAPPED);
 }
 
-static void test_a_probe_waits_for_the_tokens_to_be_used_up(void)
+TEST(test_a_probe_waits_for_the_tokens_to_be_used_up)
 {
 	open_capped(100 * MS);
 	flow_runs(20);
@@ -133,11 +133,10 @@ static void test_a_probe_waits_for_the_tokens_to_be_used_up(void)
 		flow_runs(1);
 	}
 	CHECK(row > 8 && row < 20);
-	row = 0;
 }
 
 /* What is lost in its first round was sent before it. */
-static void test_a_loss_of_its_own_ends_a_probe(void)
+TEST(test_a_loss_of_its_own_ends_a_probe)
 {
 	open_capped(100 * MS);
 	flow_runs(20);
@@ -151,7 +150,7 @@ static void test_a_loss_of_its_own_ends_a_probe(void)
 }
 
 /* R / (1 + gamma): 208,333 bytes/s, and 14.3 packets for a round. */
-static void test_a_round_is_given_back_behind_a_loss(void)
+TEST(test_a_round_is_given_back_behind_a_loss)
 {
 	open_capped(100 * MS);
 	f.phase = RTCP_REFILLING;
@@ -176,7 +175,7 @@ static u32 rounds_to_probe(u32 most)
 }
 
 /* R is 5000 bytes an RTT of 20 ms: two packets, and a little. eta rounds are 0.4 s, 2 s are 100; one refills. */
-static void test_probes_that_met_the_limit_become_rarer_for_a_while(void)
+TEST(test_probes_that_met_the_limit_become_rarer_for_a_while)
 {
 	static const u32 rounds[] = { 20, 41, 61, 81, 101, 101 };
 	u32 i;
@@ -198,7 +197,7 @@ static void test_probes_that_met_the_limit_become_rarer_for_a_while(void)
 }
 
 /* A change; a transfer. */
-static void test_probes_that_did_not_meet_the_limit_bring_back_eta(void)
+TEST(test_probes_that_did_not_meet_the_limit_bring_back_eta)
 {
 	static const u32 acked_pkts[] = { 9, 3 }, lost_pkts[] = { 0, 1 };
 	struct cca_event ev = { CCA_TRANSFER_STARTED, 0, 3, 10, MSS };
@@ -215,11 +214,10 @@ static void test_probes_that_did_not_meet_the_limit_bring_back_eta(void)
 		CHECK_EQ(f.met, 0);
 		CHECK_EQ(rtcp_wait_us(&f, &l.p), 400 * MS);
 	}
-	row = 0;
 }
 
 /* It tells nothing: neither that the limit was met nor that it was not. */
-static void test_a_probe_that_ends_without_a_loss_leaves_the_wait_as_it_is(void)
+TEST(test_a_probe_that_ends_without_a_loss_leaves_the_wait_as_it_is)
 {
 	open_capped(20 * MS);
 	f.met = 3;
@@ -233,7 +231,7 @@ static void test_a_probe_that_ends_without_a_loss_leaves_the_wait_as_it_is(void)
 }
 
 /* More came through than {B, R} has tokens for: no cap, until three rounds have been as expected. */
-static void test_a_probe_that_shows_a_change_lifts_the_cap(void)
+TEST(test_a_probe_that_shows_a_change_lifts_the_cap)
 {
 	open_capped(100 * MS);
 	flow_runs(20);
@@ -248,7 +246,7 @@ static void test_a_probe_that_shows_a_change_lifts_the_cap(void)
 }
 
 /* A window of whole pairs may be above R, round after round, behind the same limiter; a pacing rate is not. */
-static void test_what_a_window_lets_through_is_forgotten_where_a_probe_begins(void)
+TEST(test_what_a_window_lets_through_is_forgotten_where_a_probe_begins)
 {
 	for (row = 0; row < 2; row++) {
 		open_capped(100 * MS);
@@ -260,11 +258,10 @@ static void test_what_a_window_lets_through_is_forgotten_where_a_probe_begins(vo
 		flow_ack(100 * MS, 17 + RTCP_PAIR, 0);
 		CHECK_EQ(f.phase, row ? RTCP_PROBING : RTCP_LIFTED);
 	}
-	row = 0;
 }
 
 /* What comes through beyond R since a window's probe began is a change: 8 packets and 4 ms of R; 17 a round are R. */
-static void test_a_windows_probe_that_shows_a_change_lifts_the_cap(void)
+TEST(test_a_windows_probe_that_shows_a_change_lifts_the_cap)
 {
 	open_capped(100 * MS);
 	be_windowed(true);
@@ -281,7 +278,7 @@ static void test_a_windows_probe_that_shows_a_change_lifts_the_cap(void)
  * Of 250,000 bytes/s 9 ms are 1.55 packets: 1.2 times that and rounded up are one pair, by which 16 rounds let through
  * 7.1 packets more than R, less than noise. Of 8 ms, 1.38 packets, a pair lets through ten.
  */
-static void test_a_probes_window_lets_through_more_than_noise(void)
+TEST(test_a_probes_window_lets_through_more_than_noise)
 {
 	open_capped(9 * MS);
 	be_windowed(true);
@@ -293,7 +290,7 @@ static void test_a_probes_window_lets_through_more_than_noise(void)
 }
 
 /* Six rounds where a window is what is capped; pacing shows a change in 154.9 ms (gamma R: 50,000 bytes/s). */
-static void test_a_window_that_is_lifted_has_the_time_to_grow(void)
+TEST(test_a_window_that_is_lifted_has_the_time_to_grow)
 {
 	u32 rounds;
 
@@ -305,7 +302,6 @@ static void test_a_window_that_is_lifted_has_the_time_to_grow(void)
 			flow_ack(10 * MS, 1, 0);
 		CHECK_EQ(rounds, row ? 6 : 16);
 	}
-	row = 0;
 }
 
 /* Paced at its cap, nothing limits the flow but that: how long it takes to find out, at most 20 s. */
@@ -325,7 +321,7 @@ static u64 paced_kept_us(bool had_a_window)
 }
 
 /* At 1 Mbit/s and 10 ms no probe by pacing brings what counts as noise behind a window. */
-static void test_a_paced_flow_is_not_held_by_a_window_that_its_client_had(void)
+TEST(test_a_paced_flow_is_not_held_by_a_window_that_its_client_had)
 {
 	CHECK(paced_kept_us(false) < 2 * SECOND);
 	CHECK_EQ(l.c.windowed, 0);
@@ -334,7 +330,7 @@ static void test_a_paced_flow_is_not_held_by_a_window_that_its_client_had(void)
 }
 
 /* Probes of three times R and more: a window has not grown into them within three rounds. */
-static void test_a_windows_probe_lasts_as_for_a_gamma_of_a_half(void)
+TEST(test_a_windows_probe_lasts_as_for_a_gamma_of_a_half)
 {
 	u64 us[3];
 	u32 i;
@@ -352,7 +348,7 @@ static void test_a_windows_probe_lasts_as_for_a_gamma_of_a_half(void)
 }
 
 /* epsilon is 10 rounds: one less, and the cap comes back. */
-static void test_a_limiter_that_stays_lifted_is_forgotten(void)
+TEST(test_a_limiter_that_stays_lifted_is_forgotten)
 {
 	u32 i, rounds;
 
@@ -373,11 +369,10 @@ static void test_a_limiter_that_stays_lifted_is_forgotten(void)
 	CHECK_EQ(l.c.before_bytes_per_s, 0);
 	CHECK_EQ(rtcp_tokens(&l.c), 0);
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), RTCP_NO_CAP_PKTS);
-	row = 0;
 }
 
 /* Section 5.3: at once, not when alpha rounds are over. */
-static void test_loss_beyond_beta_brings_the_cap_back_at_once(void)
+TEST(test_loss_beyond_beta_brings_the_cap_back_at_once)
 {
 	open_capped(100 * MS);
 	rtcp_enter(&f, &l.c, RTCP_LIFTED);
@@ -393,7 +388,7 @@ static void test_loss_beyond_beta_brings_the_cap_back_at_once(void)
 }
 
 /* RFC 6298's weight: 7/8 of 100 ms and 1/8 of 180 ms. */
-static void test_srtt_is_smoothed(void)
+TEST(test_srtt_is_smoothed)
 {
 	open_capped(100 * MS);
 	l.rtt_us = 180 * MS;
@@ -405,7 +400,7 @@ static void test_srtt_is_smoothed(void)
 }
 
 /* What the timeout took for lost: in flight before, less what still is. */
-static void test_events_reach_the_detector(void)
+TEST(test_events_reach_the_detector)
 {
 	struct cca_event ev = { CCA_TIMEOUT, 0, 3, 10, MSS };
 
@@ -425,7 +420,7 @@ static void test_events_reach_the_detector(void)
 }
 
 /* At 64,000 bytes/s and 20 ms gamma R is five bytes a packet's time: sixteen rounds would show nothing. */
-static void test_a_paced_probe_and_a_lifted_cap_last_until_they_show_a_change(void)
+TEST(test_a_paced_probe_and_a_lifted_cap_last_until_they_show_a_change)
 {
 	u64 shows_us = 2ull * (2 * MSS + 250) * SECOND / 12800;
 
@@ -453,7 +448,7 @@ static void open_second(u32 rtt_us)
 	CHECK_EQ(f.phase, RTCP_VERIFYING);
 }
 
-static void test_a_connection_without_the_limit_is_free_after_its_first_packets(void)
+TEST(test_a_connection_without_the_limit_is_free_after_its_first_packets)
 {
 	open_second(20 * MS);
 	/* In flight: R sRTT of 5,000 bytes, noise of 3,872 and two packets are 8.1 packets. */
@@ -468,7 +463,7 @@ static void test_a_connection_without_the_limit_is_free_after_its_first_packets(
 	CHECK(f.reopened);
 }
 
-static void test_a_connection_behind_the_limit_is_capped_at_its_first_loss(void)
+TEST(test_a_connection_behind_the_limit_is_capped_at_its_first_loss)
 {
 	open_second(20 * MS);
 	flow_ack(1 * MS, 1, 1);
@@ -481,7 +476,7 @@ static void test_a_connection_behind_the_limit_is_capped_at_its_first_loss(void)
 	CHECK_EQ(f.phase, RTCP_VERIFYING);
 }
 
-static void test_a_windows_connection_verifies_with_a_window(void)
+TEST(test_a_windows_connection_verifies_with_a_window)
 {
 	open_second(20 * MS);
 	be_windowed(true);
@@ -492,7 +487,7 @@ static void test_a_windows_connection_verifies_with_a_window(void)
 }
 
 /* An estimate that is 15 % low shows a change again and again: the limiter is there nevertheless. */
-static void test_a_lifted_cap_is_not_forgotten_for_a_little_more_than_r(void)
+TEST(test_a_lifted_cap_is_not_forgotten_for_a_little_more_than_r)
 {
 	u32 i;
 
@@ -501,36 +496,4 @@ static void test_a_lifted_cap_is_not_forgotten_for_a_little_more_than_r(void)
 	for (i = 0; i < 200; i++)
 		flow_ack(10 * MS, 2 - (i % 100 == 0), 0);
 	CHECK_EQ(l.c.kind, RTCP_LIMITED);
-}
-
-int main(void)
-{
-	RUN(test_the_window_is_r_times_srtt);
-	RUN(test_the_window_is_never_below_a_pair);
-	RUN(test_pacing_is_at_most_r);
-	RUN(test_tokens_beyond_a_bdp_lift_the_cap);
-	RUN(test_a_probe_comes_every_eta_rounds_and_lasts_three);
-	RUN(test_a_probe_waits_for_the_tokens_to_be_used_up);
-	RUN(test_a_loss_of_its_own_ends_a_probe);
-	RUN(test_a_round_is_given_back_behind_a_loss);
-	RUN(test_probes_that_met_the_limit_become_rarer_for_a_while);
-	RUN(test_probes_that_did_not_meet_the_limit_bring_back_eta);
-	RUN(test_a_probe_that_ends_without_a_loss_leaves_the_wait_as_it_is);
-	RUN(test_a_probe_that_shows_a_change_lifts_the_cap);
-	RUN(test_what_a_window_lets_through_is_forgotten_where_a_probe_begins);
-	RUN(test_a_windows_probe_that_shows_a_change_lifts_the_cap);
-	RUN(test_a_probes_window_lets_through_more_than_noise);
-	RUN(test_a_window_that_is_lifted_has_the_time_to_grow);
-	RUN(test_a_paced_flow_is_not_held_by_a_window_that_its_client_had);
-	RUN(test_a_windows_probe_lasts_as_for_a_gamma_of_a_half);
-	RUN(test_a_limiter_that_stays_lifted_is_forgotten);
-	RUN(test_loss_beyond_beta_brings_the_cap_back_at_once);
-	RUN(test_srtt_is_smoothed);
-	RUN(test_events_reach_the_detector);
-	RUN(test_a_paced_probe_and_a_lifted_cap_last_until_they_show_a_change);
-	RUN(test_a_connection_without_the_limit_is_free_after_its_first_packets);
-	RUN(test_a_connection_behind_the_limit_is_capped_at_its_first_loss);
-	RUN(test_a_windows_connection_verifies_with_a_window);
-	RUN(test_a_lifted_cap_is_not_forgotten_for_a_little_more_than_r);
-	return check_report();
 }

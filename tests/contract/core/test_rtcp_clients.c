@@ -47,9 +47,9 @@ static const struct prefix_case {
 	{ 129, 0x20010db801020304ull, 0x05060708090a0b0cull },
 };
 
-static void test_a_client_is_a_prefix(void)
+TEST(test_a_client_is_a_prefix)
 {
-	FOR_ROWS(struct prefix_case, prefixes) {
+	FOR_ROWS(prefixes) {
 		struct rtcp_key key = rtcp_key_of_ipv6(of_a_prefix, c->bits);
 
 		CHECK_EQ(key.high, c->high);
@@ -57,7 +57,7 @@ static void test_a_client_is_a_prefix(void)
 	}
 }
 
-static void test_an_ipv4_address_is_one_client_within_ipv6_too(void)
+TEST(test_an_ipv4_address_is_one_client_within_ipv6_too)
 {
 	const u8 mapped[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1 };
 	struct rtcp_key v4 = rtcp_key_of_ipv4(0xc0000201), other = rtcp_key_of_ipv4(0xc0000202);
@@ -68,7 +68,7 @@ static void test_an_ipv4_address_is_one_client_within_ipv6_too(void)
 }
 
 /* 4096 addresses in a row, and /64s in a row, over 64 sets: 64 each, 8 the standard deviation. */
-static void test_neighbours_are_spread_over_the_sets(void)
+TEST(test_neighbours_are_spread_over_the_sets)
 {
 	u32 i, counts[2][SETS];
 
@@ -89,16 +89,15 @@ static void test_neighbours_are_spread_over_the_sets(void)
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-static void test_sets_are_a_power_of_two(void)
+TEST(test_sets_are_a_power_of_two)
 {
 	static const u32 wrong[] = { 0, 3, 65, RTCP_MOST_SETS * 2, 0xffffffffu };
 
 	for (row = 1; row <= 5; row++)
 		CHECK(!rtcp_clients_init(&table, entries, wrong[row - 1], &hash_key, MINUTE));
-	row = 0;
 }
 
-static void test_connections_of_a_client_have_its_entry(void)
+TEST(test_connections_of_a_client_have_its_entry)
 {
 	struct rtcp_entry *a, *b;
 
@@ -119,7 +118,7 @@ static void test_connections_of_a_client_have_its_entry(void)
 }
 
 /* In one set of eight: the ninth has none; then the one that was left longest ago gives way. */
-static void test_the_oldest_without_connections_gives_way(void)
+TEST(test_the_oldest_without_connections_gives_way)
 {
 	struct rtcp_entry *e[RTCP_WAYS];
 	u32 i;
@@ -166,9 +165,9 @@ static const struct age_case {
 	{ RTCP_SPLIT, 0, 10 * MINUTE, 10 * MINUTE, false, true },
 };
 
-static void test_what_is_known_has_its_time(void)
+TEST(test_what_is_known_has_its_time)
 {
-	FOR_ROWS(struct age_case, ages) {
+	FOR_ROWS(ages) {
 		struct rtcp_entry *e;
 
 		open_table(1, c->keep_us);
@@ -198,9 +197,9 @@ static const struct renewal_case {
 };
 
 /* ACKs every minute meanwhile, which a cleared or split client does not take. */
-static void test_connections_keep_nothing_for_ever(void)
+TEST(test_connections_keep_nothing_for_ever)
 {
-	FOR_ROWS(struct renewal_case, renewals) {
+	FOR_ROWS(renewals) {
 		u64 now_us = 100 * MINUTE, end_us = now_us + c->later_us;
 		struct rtcp_params params;
 		struct rtcp_entry *e;
@@ -227,7 +226,7 @@ static void test_connections_keep_nothing_for_ever(void)
 }
 
 /* A connection retransmits to a peer that is gone, every minute, and others begin meanwhile. */
-static void test_a_peer_that_is_gone_keeps_nothing_known(void)
+TEST(test_a_peer_that_is_gone_keeps_nothing_known)
 {
 	struct cca_event ev = { CCA_TIMEOUT, 0, 1, 1, 1000 };
 	u64 now_us = 100 * MINUTE, end_us = now_us + 10 * MINUTE;
@@ -254,7 +253,7 @@ static void test_a_peer_that_is_gone_keeps_nothing_known(void)
 }
 
 /* A clock that steps back makes nothing older. */
-static void test_age_is_never_negative(void)
+TEST(test_age_is_never_negative)
 {
 	open_table(1, MINUTE);
 	rtcp_clients_leave(join(7, 100 * MINUTE));
@@ -270,7 +269,7 @@ static struct rtcp_entry *find(u32 address)
 	return rtcp_clients_find(&table, &key);
 }
 
-static void test_a_client_without_connections_is_removed(void)
+TEST(test_a_client_without_connections_is_removed)
 {
 	struct rtcp_entry *e, *other;
 
@@ -285,7 +284,7 @@ static void test_a_client_without_connections_is_removed(void)
 }
 
 /* A limited client with a capped and a probing flow, then as a new one with the same flows. */
-static void test_a_client_with_connections_is_as_new_and_its_flows_are_free(void)
+TEST(test_a_client_with_connections_is_as_new_and_its_flows_are_free)
 {
 	struct cca_start start;
 	struct cca_ack ack;
@@ -344,21 +343,4 @@ static void test_a_client_with_connections_is_as_new_and_its_flows_are_free(void
 	for (i = 0; i < 2; i++)
 		rtcp_flow_leaves(&flows[i], c);
 	CHECK_EQ(c->flows + c->sharing + c->inflight_pkts, 0);
-}
-
-int main(void)
-{
-	RUN(test_a_client_is_a_prefix);
-	RUN(test_an_ipv4_address_is_one_client_within_ipv6_too);
-	RUN(test_neighbours_are_spread_over_the_sets);
-	RUN(test_sets_are_a_power_of_two);
-	RUN(test_connections_of_a_client_have_its_entry);
-	RUN(test_the_oldest_without_connections_gives_way);
-	RUN(test_what_is_known_has_its_time);
-	RUN(test_connections_keep_nothing_for_ever);
-	RUN(test_a_peer_that_is_gone_keeps_nothing_known);
-	RUN(test_age_is_never_negative);
-	RUN(test_a_client_without_connections_is_removed);
-	RUN(test_a_client_with_connections_is_as_new_and_its_flows_are_free);
-	return check_report();
 }

@@ -21,19 +21,17 @@ static void open_quiet(void)
 	give_ack(&l, 100 * MS, 100, 0);
 }
 
-struct trigger_case {
-	u32 lost, delivered;
-	bool triggers;
-};
-
 /* alpha = 7 rounds of 36 ms from the first loss on: 252 ms. beta = 0.2. */
-static void test_loss_beyond_beta_over_alpha_rounds_triggers(void)
+TEST(test_loss_beyond_beta_over_alpha_rounds_triggers)
 {
-	static const struct trigger_case cases[] = {
+	static const struct {
+		u32 lost, delivered;
+		bool triggers;
+	} cases[] = {
 		{ 200, 800, false }, { 201, 799, true }, { 1, 0, true }, { 10, 1000, false }, { 900, 100, true },
 	};
 
-	FOR_ROWS(struct trigger_case, cases) {
+	FOR_ROWS(cases) {
 		open_quiet();
 		give_ack(&l, 1 * MS, c->delivered, c->lost);
 		CHECK_EQ(l.c.fit.count, 0);
@@ -44,7 +42,7 @@ static void test_loss_beyond_beta_over_alpha_rounds_triggers(void)
 	}
 }
 
-static void test_rounds_begin_with_a_loss_and_begin_anew_behind_it(void)
+TEST(test_rounds_begin_with_a_loss_and_begin_anew_behind_it)
 {
 	open_quiet();
 	give_ack(&l, 1 * MS, 1000, 10);
@@ -57,7 +55,7 @@ static void test_rounds_begin_with_a_loss_and_begin_anew_behind_it(void)
 	CHECK_EQ(l.c.fit.count, 9);
 }
 
-static void test_a_spurious_loss_does_not_count(void)
+TEST(test_a_spurious_loss_does_not_count)
 {
 	open_quiet();
 	give_ack(&l, 1 * MS, 0, 100);
@@ -66,7 +64,7 @@ static void test_a_spurious_loss_does_not_count(void)
 	CHECK_EQ(l.c.fit.count, 0);
 }
 
-static void test_a_timeout_counts_what_it_took_for_lost(void)
+TEST(test_a_timeout_counts_what_it_took_for_lost)
 {
 	open_quiet();
 	rtcp_client_on_timeout(&l.c, &l.p, l.ack.now_us + 1 * MS, 50);
@@ -75,7 +73,7 @@ static void test_a_timeout_counts_what_it_took_for_lost(void)
 }
 
 /* Equations 6 and 12: 300 packets in 353 ms. */
-static void test_the_trigger_gives_the_range_and_the_rate_before(void)
+TEST(test_the_trigger_gives_the_range_and_the_rate_before)
 {
 	open_quiet();
 	give_ack(&l, 1 * MS, 200, 100);
@@ -84,7 +82,7 @@ static void test_the_trigger_gives_the_range_and_the_rate_before(void)
 	CHECK(is_within(l.c.trigger_bytes_per_s, 300ull * MSS * 1000 / 353, 1));
 }
 
-static void test_without_a_round_trip_nothing_triggers(void)
+TEST(test_without_a_round_trip_nothing_triggers)
 {
 	open_limited(&l, 733000, 250000);
 	l.rtt_us = 0;
@@ -95,7 +93,7 @@ static void test_without_a_round_trip_nothing_triggers(void)
 
 /* --- classification: section 4.3 ------------------------------------------------------------ */
 
-static void test_a_limiter_is_found(void)
+TEST(test_a_limiter_is_found)
 {
 	open_limited(&l, 707600, 249780);	/* operator 1, in payload */
 	run_limited(&l, 1 * SECOND);
@@ -110,7 +108,7 @@ static void test_a_limiter_is_found(void)
 }
 
 /* epsilon rounds of 36 ms behind the earliest estimate, which is b_0 until 2 t_h. */
-static void test_an_estimate_is_watched_for_epsilon_rounds(void)
+TEST(test_an_estimate_is_watched_for_epsilon_rounds)
 {
 	u64 earliest_us;
 
@@ -133,7 +131,7 @@ static void test_an_estimate_is_watched_for_epsilon_rounds(void)
  * B 4 KB to 3 MB, R 0.2 to 20 Mbit/s: what equation 13 admits, by the closed form's own R_h, is
  * found, R within 5 %; what is far from it is never taken for a limiter.
  */
-static void test_limiters_are_found_where_equation_13_holds(void)
+TEST(test_limiters_are_found_where_equation_13_holds)
 {
 	struct dice d = { 3 };
 	u32 found = 0, refused = 0;
@@ -161,7 +159,7 @@ static void test_limiters_are_found_where_equation_13_holds(void)
 	CHECK(refused > 10);
 }
 
-static void test_a_steady_link_is_no_limiter_however_much_it_loses(void)
+TEST(test_a_steady_link_is_no_limiter_however_much_it_loses)
 {
 	u32 i;
 
@@ -173,7 +171,7 @@ static void test_a_steady_link_is_no_limiter_however_much_it_loses(void)
 }
 
 /* A quarter of the rate before on average, but by turns much less and much more: A leaves the line. */
-static void test_a_rate_that_wavers_does_not_converge(void)
+TEST(test_a_rate_that_wavers_does_not_converge)
 {
 	u32 i;
 
@@ -187,7 +185,7 @@ static void test_a_rate_that_wavers_does_not_converge(void)
 }
 
 /* An estimate that the flow does not use up is not confirmed by staying what it is. */
-static void test_a_flow_that_stops_confirms_nothing(void)
+TEST(test_a_flow_that_stops_confirms_nothing)
 {
 	u32 i;
 
@@ -200,7 +198,7 @@ static void test_a_flow_that_stops_confirms_nothing(void)
 }
 
 /* A sender that keeps below R itself, or a link of that rate: on the line, but nothing is lost there. */
-static void test_a_rate_beyond_which_nothing_is_refused_is_no_limiter(void)
+TEST(test_a_rate_beyond_which_nothing_is_refused_is_no_limiter)
 {
 	open_limited(&l, 707600, 249780);
 	l.refuses = false;
@@ -213,7 +211,7 @@ static void test_a_rate_beyond_which_nothing_is_refused_is_no_limiter(void)
 }
 
 /* However many ACKs tell of it, and however much: rounds count. */
-static void test_a_burst_of_loss_is_one_refusal(void)
+TEST(test_a_burst_of_loss_is_one_refusal)
 {
 	u32 i, burst;
 
@@ -232,7 +230,7 @@ static void test_a_burst_of_loss_is_one_refusal(void)
 }
 
 /* Losses before the rate was what it is do not tell of it. */
-static void test_refusals_count_from_when_the_estimate_is_what_it_is(void)
+TEST(test_refusals_count_from_when_the_estimate_is_what_it_is)
 {
 	open_limited(&l, 707600, 249780);
 	l.refuses = false;
@@ -242,7 +240,7 @@ static void test_refusals_count_from_when_the_estimate_is_what_it_is(void)
 
 /* --- clocks, wraps, sizes ---------------------------------------------------------------------- */
 
-static void test_counters_may_wrap_and_clocks_start_anywhere(void)
+TEST(test_counters_may_wrap_and_clocks_start_anywhere)
 {
 	static const u64 starts[] = { 0, SECOND, 1ull << 32, ~0ull - 100 * (u64)SECOND };
 	struct rtcp_client first;
@@ -261,10 +259,9 @@ static void test_counters_may_wrap_and_clocks_start_anywhere(void)
 		first.last_us = l.c.last_us;
 		CHECK(!memcmp(&first, &l.c, sizeof(first)));
 	}
-	row = 0;
 }
 
-static void test_a_clock_that_steps_back_stands_still(void)
+TEST(test_a_clock_that_steps_back_stands_still)
 {
 	static const u32 at_ms[] = { 100, 300, 700, 2000 };
 	u32 i;
@@ -279,11 +276,10 @@ static void test_a_clock_that_steps_back_stands_still(void)
 		run_limited(&l, 10 * SECOND);
 		check_operator_1();
 	}
-	row = 0;
 }
 
 /* ACKs of two flows, handled by two processors: each pair in the other order, 3 us apart. */
-static void test_stamps_out_of_order_count_no_time_twice(void)
+TEST(test_stamps_out_of_order_count_no_time_twice)
 {
 	u64 start_us;
 	u32 i;
@@ -299,7 +295,7 @@ static void test_stamps_out_of_order_count_no_time_twice(void)
 	CHECK_EQ(l.c.clock_us - start_us, 10003);
 }
 
-static void test_a_suspended_machine_begins_a_transfer(void)
+TEST(test_a_suspended_machine_begins_a_transfer)
 {
 	open_limited(&l, 707600, 249780);
 	run_limited(&l, 5 * SECOND);
@@ -313,7 +309,7 @@ static void test_a_suspended_machine_begins_a_transfer(void)
 	CHECK_EQ(rtcp_tokens(&l.c), l.c.bucket_bytes - 10 * MSS);
 }
 
-static void test_a_new_mss_does_not_matter(void)
+TEST(test_a_new_mss_does_not_matter)
 {
 	open_limited(&l, 707600, 249780);
 	run_limited(&l, 300 * MS);
@@ -324,23 +320,20 @@ static void test_a_new_mss_does_not_matter(void)
 	check_operator_1();
 }
 
-static void test_acks_for_bursts_do_not_matter(void)
+TEST(test_acks_for_bursts_do_not_matter)
 {
 	static const u32 step_us[] = { 500, 10 * MS, 36 * MS, 200 * MS };
-	u32 i;
 
-	for (i = 0; i < 4; i++) {
-		row = (int)i + 1;
+	FOR_ROWS(step_us) {
 		open_limited(&l, 707600, 249780);
-		l.step_us = step_us[i];
+		l.step_us = *c;
 		run_limited(&l, 10 * SECOND);
 		check_operator_1();
 	}
-	row = 0;
 }
 
 /* A clock of 4 ms, as jiffies have it, and ACKs up to 8 ms late. */
-static void test_a_coarse_clock_and_jitter_do_not_matter(void)
+TEST(test_a_coarse_clock_and_jitter_do_not_matter)
 {
 	struct dice d = { 5 };
 	u64 exact_us;
@@ -364,7 +357,7 @@ static void test_a_coarse_clock_and_jitter_do_not_matter(void)
 	check_operator_1();
 }
 
-static void test_a_long_transfer_ends_before_its_numbers_do(void)
+TEST(test_a_long_transfer_ends_before_its_numbers_do)
 {
 	u32 i;
 
@@ -390,7 +383,7 @@ static void open_found(void)
 }
 
 /* Equations 19, 20: what is left and what idle time brings, at most B. */
-static void test_tokens_gather_while_idle_up_to_b(void)
+TEST(test_tokens_gather_while_idle_up_to_b)
 {
 	u64 left;
 
@@ -405,7 +398,7 @@ static void test_tokens_gather_while_idle_up_to_b(void)
 	CHECK_EQ(rtcp_tokens(&l.c), l.c.bucket_bytes - 100 * MSS);
 }
 
-static void test_a_loss_takes_tokens_and_heavy_loss_takes_all(void)
+TEST(test_a_loss_takes_tokens_and_heavy_loss_takes_all)
 {
 	u64 before;
 
@@ -421,7 +414,7 @@ static void test_a_loss_takes_tokens_and_heavy_loss_takes_all(void)
 }
 
 /* A transfer that met a bucket half full does not make it smaller; one that met a full one larger. */
-static void test_b_is_the_largest_of_all_transfers(void)
+TEST(test_b_is_the_largest_of_all_transfers)
 {
 	u64 half;
 
@@ -438,7 +431,7 @@ static void test_b_is_the_largest_of_all_transfers(void)
 	check_operator_1();
 }
 
-static void test_more_than_there_are_tokens_for_is_a_change(void)
+TEST(test_more_than_there_are_tokens_for_is_a_change)
 {
 	u8 changes;
 
@@ -453,7 +446,7 @@ static void test_more_than_there_are_tokens_for_is_a_change(void)
 }
 
 /* Two packets and 4 ms of R; eight packets where a window is what is capped. */
-static void test_what_counts_as_noise(void)
+TEST(test_what_counts_as_noise)
 {
 	open_found();
 	CHECK_EQ(rtcp_noise_bytes(&l.c), 2 * MSS + l.c.bytes_per_s / 256);
@@ -462,7 +455,7 @@ static void test_what_counts_as_noise(void)
 }
 
 /* Two probes that end in a loss add up to no change: the bucket was empty when each lost. */
-static void test_what_came_through_up_to_a_loss_is_forgotten(void)
+TEST(test_what_came_through_up_to_a_loss_is_forgotten)
 {
 	u8 changes;
 
@@ -474,11 +467,10 @@ static void test_what_came_through_up_to_a_loss_is_forgotten(void)
 		give_ack(&l, 0, 2, 0);
 		CHECK_EQ((u8)(l.c.changes - changes), row ? 0 : 1);
 	}
-	row = 0;
 }
 
 /* theta is 0.6: an estimate of 0.63 of the rate before is none that cleared, one of 0.64 is. */
-static void test_a_limit_is_cleared_by_a_sixteenth_above_theta(void)
+TEST(test_a_limit_is_cleared_by_a_sixteenth_above_theta)
 {
 	open_found();
 	l.c.before_bytes_per_s = 1000000;
@@ -494,7 +486,7 @@ static void test_a_limit_is_cleared_by_a_sixteenth_above_theta(void)
 }
 
 /* A limiter that is no more: another one is looked for from now on, and found. */
-static void test_a_released_client_is_as_new_and_finds_the_next_limiter(void)
+TEST(test_a_released_client_is_as_new_and_finds_the_next_limiter)
 {
 	open_found();
 	rtcp_release(&l.c);
@@ -511,7 +503,7 @@ static void test_a_released_client_is_as_new_and_finds_the_next_limiter(void)
 }
 
 /* Section 4.4: R grows beyond theta R_h, and no limiter is looked for again. */
-static void test_a_lifted_limit_is_cleared_for_good(void)
+TEST(test_a_lifted_limit_is_cleared_for_good)
 {
 	u32 i;
 
@@ -525,7 +517,7 @@ static void test_a_lifted_limit_is_cleared_for_good(void)
 }
 
 /* Without losses nothing triggers in a later transfer; that the limit is gone is a change, over and over. */
-static void test_a_limit_lifted_between_transfers_is_a_change(void)
+TEST(test_a_limit_lifted_between_transfers_is_a_change)
 {
 	u32 i, changes = 0;
 	u8 before;
@@ -541,7 +533,7 @@ static void test_a_limit_lifted_between_transfers_is_a_change(void)
 	CHECK_EQ(l.c.kind, RTCP_LIMITED);
 }
 
-static void test_a_full_bucket_is_not_taken_for_a_lifted_limit(void)
+TEST(test_a_full_bucket_is_not_taken_for_a_lifted_limit)
 {
 	open_limited(&l, 350000, 249780);
 	run_limited(&l, 20 * SECOND);
@@ -549,43 +541,4 @@ static void test_a_full_bucket_is_not_taken_for_a_lifted_limit(void)
 	next_transfer(&l, 60 * SECOND, 707600);
 	run_limited(&l, 30 * SECOND);
 	CHECK_EQ(l.c.kind, RTCP_LIMITED);
-}
-
-int main(void)
-{
-	RUN(test_loss_beyond_beta_over_alpha_rounds_triggers);
-	RUN(test_rounds_begin_with_a_loss_and_begin_anew_behind_it);
-	RUN(test_a_spurious_loss_does_not_count);
-	RUN(test_a_timeout_counts_what_it_took_for_lost);
-	RUN(test_the_trigger_gives_the_range_and_the_rate_before);
-	RUN(test_without_a_round_trip_nothing_triggers);
-	RUN(test_a_limiter_is_found);
-	RUN(test_an_estimate_is_watched_for_epsilon_rounds);
-	RUN(test_limiters_are_found_where_equation_13_holds);
-	RUN(test_a_steady_link_is_no_limiter_however_much_it_loses);
-	RUN(test_a_rate_that_wavers_does_not_converge);
-	RUN(test_a_flow_that_stops_confirms_nothing);
-	RUN(test_a_rate_beyond_which_nothing_is_refused_is_no_limiter);
-	RUN(test_a_burst_of_loss_is_one_refusal);
-	RUN(test_refusals_count_from_when_the_estimate_is_what_it_is);
-	RUN(test_counters_may_wrap_and_clocks_start_anywhere);
-	RUN(test_a_clock_that_steps_back_stands_still);
-	RUN(test_stamps_out_of_order_count_no_time_twice);
-	RUN(test_a_suspended_machine_begins_a_transfer);
-	RUN(test_a_new_mss_does_not_matter);
-	RUN(test_acks_for_bursts_do_not_matter);
-	RUN(test_a_coarse_clock_and_jitter_do_not_matter);
-	RUN(test_a_long_transfer_ends_before_its_numbers_do);
-	RUN(test_tokens_gather_while_idle_up_to_b);
-	RUN(test_a_loss_takes_tokens_and_heavy_loss_takes_all);
-	RUN(test_b_is_the_largest_of_all_transfers);
-	RUN(test_more_than_there_are_tokens_for_is_a_change);
-	RUN(test_what_counts_as_noise);
-	RUN(test_what_came_through_up_to_a_loss_is_forgotten);
-	RUN(test_a_limit_is_cleared_by_a_sixteenth_above_theta);
-	RUN(test_a_released_client_is_as_new_and_finds_the_next_limiter);
-	RUN(test_a_lifted_limit_is_cleared_for_good);
-	RUN(test_a_limit_lifted_between_transfers_is_a_change);
-	RUN(test_a_full_bucket_is_not_taken_for_a_lifted_limit);
-	return check_report();
 }

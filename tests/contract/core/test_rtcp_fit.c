@@ -5,6 +5,7 @@
 #include "check.h"
 #include "../fuzz/fuzz.h"
 
+static struct rtcp_fit f;
 static struct rtcp_params defaults(void)
 {
 	struct rtcp_params p;
@@ -22,7 +23,7 @@ static u64 let_through(u64 bucket_bytes, u32 bytes_per_s, u64 access_bytes_per_s
 	return fast < slow ? fast : slow;
 }
 
-static void test_defaults_are_the_papers(void)
+TEST(test_defaults_are_the_papers)
 {
 	struct rtcp_params p = defaults();
 
@@ -36,11 +37,10 @@ static void test_defaults_are_the_papers(void)
 }
 
 /* Equations 34 to 36: A(t_h) = 10^6, theta = 0.6, omega = 9: B_l = 400,000, Omega = 75,000. */
-static void test_candidates_are_those_of_appendix_f(void)
+TEST(test_candidates_are_those_of_appendix_f)
 {
 	static const u64 expected[] = { 0, 475000, 550000, 625000, 700000, 775000, 850000, 925000, 1000000 };
 	struct rtcp_params p = defaults();
-	struct rtcp_fit f;
 	u32 j;
 
 	memset(&f, 0xa5, sizeof(f));
@@ -51,10 +51,9 @@ static void test_candidates_are_those_of_appendix_f(void)
 }
 
 /* Equations 9 and 10: at t = 2 s, r_1 = (10^6 - 475,000) / 2 s; a later, lower quotient changes nothing. */
-static void test_rates_are_the_largest_quotients(void)
+TEST(test_rates_are_the_largest_quotients)
 {
 	struct rtcp_params p = defaults();
-	struct rtcp_fit f;
 
 	rtcp_fit_begin(&f, &p, 1000000);
 	rtcp_fit_raise(&f, 1000000, rtcp_q20s(2000000));
@@ -67,10 +66,9 @@ static void test_rates_are_the_largest_quotients(void)
 }
 
 /* Equation 11: lines of b = 475,000 and 550,000 that are 37,500 bytes/s apart meet at 2 s. */
-static void test_theorem_1_turns_at_twice_the_meeting_point(void)
+TEST(test_theorem_1_turns_at_twice_the_meeting_point)
 {
 	struct rtcp_params p = defaults();
-	struct rtcp_fit f;
 
 	rtcp_fit_begin(&f, &p, 1000000);
 	f.rate_bytes_per_s[1] = 137500;
@@ -91,7 +89,7 @@ static long double area(const struct rtcp_fit *f, u32 j, long double t_s)
 }
 
 /* Any growing A(t), from before the trigger on: the one chosen leaves the least area (Theorem 2). */
-static void test_the_best_fit_leaves_the_least_area(void)
+TEST(test_the_best_fit_leaves_the_least_area)
 {
 	struct dice d = { 7 };
 	struct rtcp_params p = defaults();
@@ -99,7 +97,6 @@ static void test_the_best_fit_leaves_the_least_area(void)
 
 	for (row = 1; row <= 400; row++) {
 		u64 t_us = 100000 + dice_below(&d, 1000000), acked = 100000 + dice_below(&d, 3000000);
-		struct rtcp_fit f;
 		u32 i, j;
 
 		p.candidates = 5 + dice_below(&d, 13);
@@ -126,7 +123,7 @@ static void test_the_best_fit_leaves_the_least_area(void)
  * (2.2 t_h where B is below b_1) b is off by at most Omega and r by at most 2 Omega / t, where B is
  * within the range of candidates. A packet of slack, for A(t) moves by whole ones.
  */
-static void test_a_limiter_is_found_within_the_stated_errors(void)
+TEST(test_a_limiter_is_found_within_the_stated_errors)
 {
 	struct dice d = { 11 };
 	struct rtcp_params p = defaults();
@@ -135,7 +132,6 @@ static void test_a_limiter_is_found_within_the_stated_errors(void)
 	for (row = 1; row <= 600; row++) {
 		u64 bucket = 4000 + dice_below(&d, 2996000), access = 12500000, t_us, end_us, trigger_us;
 		u32 rate = 25000 + dice_below(&d, 2475000);
-		struct rtcp_fit f;
 
 		end_us = bucket * 1000000 / (access - rate);
 		trigger_us = end_us + 20000 + dice_below(&d, 400000);
@@ -162,11 +158,10 @@ static void test_a_limiter_is_found_within_the_stated_errors(void)
 }
 
 /* Triggered early, by losses of other causes: the range follows the bucket up. */
-static void test_a_premature_range_is_extended(void)
+TEST(test_a_premature_range_is_extended)
 {
 	struct rtcp_params p = defaults();
 	u64 t_us, bucket = 733000, access = 6250000;
-	struct rtcp_fit f;
 	u32 rate = 250000;
 
 	rtcp_fit_begin(&f, &p, let_through(bucket, rate, access, 50000));
@@ -181,10 +176,9 @@ static void test_a_premature_range_is_extended(void)
 	CHECK(rtcp_fit_rate(&f) >= rate * 95 / 100 && rtcp_fit_rate(&f) <= rate * 105 / 100);
 }
 
-static void test_an_ack_extends_the_range_by_a_few_steps_at_most(void)
+TEST(test_an_ack_extends_the_range_by_a_few_steps_at_most)
 {
 	struct rtcp_params p = defaults();
-	struct rtcp_fit f;
 	u64 low, j;
 
 	rtcp_fit_begin(&f, &p, 100000);
@@ -198,10 +192,9 @@ static void test_an_ack_extends_the_range_by_a_few_steps_at_most(void)
 	CHECK(rtcp_bucket(&f, 8) <= 1000000000);
 }
 
-static void test_no_candidate_is_beyond_what_was_acknowledged(void)
+TEST(test_no_candidate_is_beyond_what_was_acknowledged)
 {
 	struct rtcp_params p = defaults();
-	struct rtcp_fit f;
 	u32 i;
 
 	rtcp_fit_begin(&f, &p, 100000);
@@ -211,10 +204,9 @@ static void test_no_candidate_is_beyond_what_was_acknowledged(void)
 	CHECK_EQ(rtcp_bucket(&f, 8), 100000);
 }
 
-static void test_arithmetic_holds_at_its_bounds(void)
+TEST(test_arithmetic_holds_at_its_bounds)
 {
 	struct rtcp_params p = defaults();
-	struct rtcp_fit f;
 
 	CHECK_EQ(rtcp_q20s(0), 0);
 	CHECK_EQ(rtcp_q20s(1000000), 1u << 20);
@@ -239,19 +231,4 @@ static void test_arithmetic_holds_at_its_bounds(void)
 	p.reduction_permille = 0;
 	rtcp_fit_begin(&f, &p, 1000000);
 	CHECK_EQ(f.count, RTCP_MIN_CANDIDATES);
-}
-
-int main(void)
-{
-	RUN(test_defaults_are_the_papers);
-	RUN(test_candidates_are_those_of_appendix_f);
-	RUN(test_rates_are_the_largest_quotients);
-	RUN(test_theorem_1_turns_at_twice_the_meeting_point);
-	RUN(test_the_best_fit_leaves_the_least_area);
-	RUN(test_a_limiter_is_found_within_the_stated_errors);
-	RUN(test_a_premature_range_is_extended);
-	RUN(test_an_ack_extends_the_range_by_a_few_steps_at_most);
-	RUN(test_no_candidate_is_beyond_what_was_acknowledged);
-	RUN(test_arithmetic_holds_at_its_bounds);
-	return check_report();
 }

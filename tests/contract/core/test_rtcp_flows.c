@@ -44,7 +44,7 @@ static void take(struct rtcp_flow *f, u32 acked_pkts, u32 lost_pkts, u32 infligh
 
 /* --- equation 22 ------------------------------------------------------------------------- */
 
-static void test_flows_share_the_rate(void)
+TEST(test_flows_share_the_rate)
 {
 	struct rtcp_flow *f = &flows[0], *other = &flows[1];
 
@@ -79,7 +79,7 @@ static void test_flows_share_the_rate(void)
 }
 
 /* Of g flows each gets R / g, to the byte. */
-static void test_three_flows_get_a_third_each(void)
+TEST(test_three_flows_get_a_third_each)
 {
 	u32 i;
 
@@ -95,7 +95,7 @@ static void test_three_flows_get_a_third_each(void)
 /* --- transfers ------------------------------------------------------------------------------ */
 
 /* The first of a client's flows to have data begins a transfer, the second joins it. */
-static void test_a_transfer_begins_with_the_first_flow(void)
+TEST(test_a_transfer_begins_with_the_first_flow)
 {
 	struct cca_event ev = { CCA_TRANSFER_STARTED, SECOND, 0, 10, MSS };
 
@@ -116,7 +116,7 @@ static void test_a_transfer_begins_with_the_first_flow(void)
 }
 
 /* Equation 21, for all flows: two of 9 packets in flight have spent 26,064 bytes. */
-static void test_tokens_in_flight_are_spent_by_whatever_flow(void)
+TEST(test_tokens_in_flight_are_spent_by_whatever_flow)
 {
 	open_flows(2);
 	take(&flows[0], 0, 0, 9);
@@ -135,7 +135,7 @@ static void test_tokens_in_flight_are_spent_by_whatever_flow(void)
 }
 
 /* SR-TCP, section 6.1: class, B and R stay, and tokens come while nothing is sent: 2 s of R. */
-static void test_a_second_connection_begins_with_what_the_first_has_found(void)
+TEST(test_a_second_connection_begins_with_what_the_first_has_found)
 {
 	struct cca_start start = { SECOND, 100 * MS, 10, 0, MSS };
 
@@ -167,7 +167,7 @@ static void test_a_second_connection_begins_with_what_the_first_has_found(void)
 /* --- contradiction ---------------------------------------------------------------------------- */
 
 /* One loses half of its packets, the other none. p is 1/2, and 3/8 with two more: 3/4 of a packet are 5 units. */
-static void test_flows_of_which_one_never_loses_are_split(void)
+TEST(test_flows_of_which_one_never_loses_are_split)
 {
 	open_flows(2);
 	for (row = 1; row < 100 && l.c.kind != RTCP_SPLIT; row++) {
@@ -186,7 +186,7 @@ static void test_flows_of_which_one_never_loses_are_split(void)
 }
 
 /* One that loses a single packet out of 16 is behind the same limiter as the one that loses half of them. */
-static void test_flows_that_both_lose_are_not(void)
+TEST(test_flows_that_both_lose_are_not)
 {
 	open_flows(2);
 	for (row = 1; row < 500; row++) {
@@ -194,11 +194,10 @@ static void test_flows_that_both_lose_are_not(void)
 		take(&flows[1], 2, row % 16 ? 0 : 1, 8);
 	}
 	CHECK(l.c.kind != RTCP_SPLIT);
-	row = 0;
 }
 
 /* What one drops in a burst is not held against the packets that come behind it. */
-static void test_a_flow_that_ends_as_the_bucket_runs_empty_is_not(void)
+TEST(test_a_flow_that_ends_as_the_bucket_runs_empty_is_not)
 {
 	open_flows(2);
 	take(&flows[0], 10, 200, 8);
@@ -210,7 +209,7 @@ static void test_a_flow_that_ends_as_the_bucket_runs_empty_is_not(void)
 }
 
 /* A probe's loss, one in a while, is not held against those that do not probe. */
-static void test_single_losses_are_not_compared(void)
+TEST(test_single_losses_are_not_compared)
 {
 	u32 i;
 
@@ -225,7 +224,7 @@ static void test_single_losses_are_not_compared(void)
 }
 
 /* A timeout is a loss as well; a flow alone is compared with none. */
-static void test_what_is_due_is_forgotten_with_a_loss(void)
+TEST(test_what_is_due_is_forgotten_with_a_loss)
 {
 	struct cca_event ev = { CCA_TIMEOUT, SECOND, 0, 10, MSS };
 
@@ -242,7 +241,7 @@ static void test_what_is_due_is_forgotten_with_a_loss(void)
 }
 
 /* With a client of its own a flow looks anew, and takes along what is in flight. */
-static void test_a_flow_of_a_split_client_goes_on_with_one_of_its_own(void)
+TEST(test_a_flow_of_a_split_client_goes_on_with_one_of_its_own)
 {
 	struct rtcp_client own;
 
@@ -269,20 +268,4 @@ static void test_a_flow_of_a_split_client_goes_on_with_one_of_its_own(void)
 	rtcp_flow_moves(&flows[0], &l.c, &own, ack.now_us);
 	CHECK_EQ(own.flows, 0);
 	CHECK_EQ(l.c.inflight_pkts, 0);
-}
-
-int main(void)
-{
-	RUN(test_flows_share_the_rate);
-	RUN(test_three_flows_get_a_third_each);
-	RUN(test_a_transfer_begins_with_the_first_flow);
-	RUN(test_tokens_in_flight_are_spent_by_whatever_flow);
-	RUN(test_a_second_connection_begins_with_what_the_first_has_found);
-	RUN(test_flows_of_which_one_never_loses_are_split);
-	RUN(test_flows_that_both_lose_are_not);
-	RUN(test_a_flow_that_ends_as_the_bucket_runs_empty_is_not);
-	RUN(test_single_losses_are_not_compared);
-	RUN(test_what_is_due_is_forgotten_with_a_loss);
-	RUN(test_a_flow_of_a_split_client_goes_on_with_one_of_its_own);
-	return check_report();
 }

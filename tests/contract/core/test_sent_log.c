@@ -82,6 +82,9 @@ static bool log_ack(struct cca_sent_log *log, const struct path *p, struct cca_a
 
 static struct path path;
 static struct cca_sent_log sent_log;
+static const struct packet *newest, *lost;
+static struct cca_ack ack;
+static struct cca_loss loss;
 
 static void begin(u32 delivered_pkts, u32 lost_pkts)
 {
@@ -91,11 +94,8 @@ static void begin(u32 delivered_pkts, u32 lost_pkts)
 	cca_sent_init(&sent_log, 0, delivered_pkts, lost_pkts);
 }
 
-static void a_window_that_each_ack_opens_by_a_packet_is_known_to_the_packet(void)
+TEST(a_window_that_each_ack_opens_by_a_packet_is_known_to_the_packet)
 {
-	const struct packet *newest, *lost;
-	struct cca_loss loss;
-	struct cca_ack ack;
 	u32 i;
 
 	begin(1000, 0);
@@ -111,27 +111,22 @@ static void a_window_that_each_ack_opens_by_a_packet_is_known_to_the_packet(void
 	}
 }
 
-struct window {
-	u32 pkts;		/* in flight */
-	u32 acked_pkts;		/* by an ACK */
-	u32 dropped_of;		/* one of so many, at random; 0: none */
-	u32 first_delivered, first_lost;
-};
-
 /* In flight to what is sent between two ACKs and a part of the window, losses to a part's. */
-static void what_is_found_is_what_the_packets_had(void)
+TEST(what_is_found_is_what_the_packets_had)
 {
-	static const struct window rows[] = {
+	static const struct {
+		u32 pkts;		/* in flight */
+		u32 acked_pkts;		/* by an ACK */
+		u32 dropped_of;		/* one of so many, at random; 0: none */
+		u32 first_delivered, first_lost;
+	} rows[] = {
 		{ 10, 1, 0, 0, 0 }, { 10, 2, 20, 0, 0 }, { 100, 2, 0, 0, 0 }, { 100, 2, 50, 0, 0 },
 		{ 100, 10, 5, 0, 0 }, { 1000, 2, 0, 0, 0 }, { 1000, 2, 500, 0, 0 },
 		{ 4000, 40, 0, 0, 0 }, { 4000, 40, 1000, 0, 0 }, { 100, 2, 50, 0u - 500u, 0u - 20u },
 	};
-	const struct packet *newest, *lost;
-	struct cca_loss loss;
-	struct cca_ack ack;
 	u32 seed, i, told;
 
-	FOR_ROWS(struct window, rows) {
+	FOR_ROWS(rows) {
 		begin(c->first_delivered, c->first_lost);
 		seed = 7;
 		told = c->first_lost;
@@ -159,11 +154,8 @@ static void what_is_found_is_what_the_packets_had(void)
 	}
 }
 
-static void a_loss_has_what_was_in_flight_when_it_was_sent(void)
+TEST(a_loss_has_what_was_in_flight_when_it_was_sent)
 {
-	const struct packet *newest, *lost = NULL;
-	struct cca_loss loss;
-	struct cca_ack ack;
 	u32 i, tells = 0;
 
 	begin(0, 0);
@@ -186,11 +178,8 @@ static void a_loss_has_what_was_in_flight_when_it_was_sent(void)
 	CHECK_EQ(tells, 1);
 }
 
-static void many_lost_at_once_are_told_as_their_last(void)
+TEST(many_lost_at_once_are_told_as_their_last)
 {
-	const struct packet *lost;
-	struct cca_loss loss;
-	struct cca_ack ack;
 	u32 i;
 
 	begin(0, 0);
@@ -214,10 +203,6 @@ static void many_lost_at_once_are_told_as_their_last(void)
 /* A window of so many, and ACKs of one each until so many are in flight, nothing sent meanwhile. */
 static void drain(u32 window_pkts, u32 left_pkts)
 {
-	const struct packet *lost;
-	struct cca_loss loss;
-	struct cca_ack ack;
-
 	begin(5000, 0);
 	while (path_inflight(&path) < window_pkts)
 		path_send(&path, false);
@@ -227,12 +212,8 @@ static void drain(u32 window_pkts, u32 left_pkts)
 	}
 }
 
-static void what_drains_keeps_what_was_in_flight_to_its_last_packet(void)
+TEST(what_drains_keeps_what_was_in_flight_to_its_last_packet)
 {
-	const struct packet *lost;
-	struct cca_ack ack;
-	struct cca_loss loss;
-
 	/* Nothing is sent, nothing noted: the last packets were sent with all of them in flight. */
 	drain(1000, 1);
 	path_ack(&path, 1, &ack, &lost);
@@ -240,11 +221,8 @@ static void what_drains_keeps_what_was_in_flight_to_its_last_packet(void)
 	CHECK_EQ(ack.tx_inflight_pkts, 1000);
 }
 
-static void a_burst_behind_a_drain_has_a_note_of_its_own(void)
+TEST(a_burst_behind_a_drain_has_a_note_of_its_own)
 {
-	const struct packet *newest, *lost;
-	struct cca_loss loss;
-	struct cca_ack ack;
 	u32 i;
 
 	drain(1000, 2);
@@ -263,11 +241,9 @@ static void a_burst_behind_a_drain_has_a_note_of_its_own(void)
 }
 
 /* In flight: 100, of which the last three were dropped; a timer finds that, and sends again. */
-static void what_a_timer_takes_for_lost_has_what_was_in_flight_ahead_of_it(void)
+TEST(what_a_timer_takes_for_lost_has_what_was_in_flight_ahead_of_it)
 {
 	struct cca_sent_note about = { 5098, 1, 3 };
-	struct cca_loss loss;
-	struct cca_ack ack;
 
 	drain(100, 2);
 	/* Two behind the three were told of, so that nothing but these is in flight. */
@@ -286,10 +262,8 @@ static void what_a_timer_takes_for_lost_has_what_was_in_flight_ahead_of_it(void)
 	CHECK_EQ(ack.lost_since_pkts, 0);
 }
 
-static void a_timeout_tells_of_the_window_that_was_lost(void)
+TEST(a_timeout_tells_of_the_window_that_was_lost)
 {
-	struct cca_loss loss;
-
 	drain(100, 12);
 	CHECK(cca_sent_loss(&sent_log, 9, path.delivered_pkts, 12, &loss));
 	CHECK_EQ(loss.tx_inflight_pkts, 100);
@@ -300,10 +274,8 @@ static void a_timeout_tells_of_the_window_that_was_lost(void)
 	CHECK(!cca_sent_loss(&sent_log, 9, path.delivered_pkts, 12, &loss));
 }
 
-static void a_loss_is_of_the_applications_where_the_packet_ahead_of_it_was(void)
+TEST(a_loss_is_of_the_applications_where_the_packet_ahead_of_it_was)
 {
-	struct cca_loss loss;
-
 	drain(100, 50);
 	cca_sent_sample(&sent_log, 5000, true);
 	CHECK(cca_sent_loss(&sent_log, 1, path.delivered_pkts, 1, &loss));
@@ -315,11 +287,8 @@ static void a_loss_is_of_the_applications_where_the_packet_ahead_of_it_was(void)
 	CHECK_EQ(loss.app_limited, 0);
 }
 
-static void what_a_smaller_mtu_sends_again_is_no_loss(void)
+TEST(what_a_smaller_mtu_sends_again_is_no_loss)
 {
-	struct cca_loss loss;
-	struct cca_ack ack;
-
 	drain(100, 50);
 	cca_sent_forget(&sent_log, 9);
 	CHECK(!cca_sent_loss(&sent_log, 1, path.delivered_pkts, 9, &loss));
@@ -335,11 +304,9 @@ static void what_a_smaller_mtu_sends_again_is_no_loss(void)
 	CHECK_EQ(loss.lost_since_pkts, 1);
 }
 
-static void without_a_note_or_a_sample_nothing_is_known(void)
+TEST(without_a_note_or_a_sample_nothing_is_known)
 {
 	struct cca_sent_note about = { 0, 10, 0 };
-	struct cca_loss loss;
-	struct cca_ack ack;
 
 	begin(0, 0);
 	CHECK(!cca_sent_find(&sent_log, 0));
@@ -355,7 +322,7 @@ static void without_a_note_or_a_sample_nothing_is_known(void)
 }
 
 /* More notes than there is room for: the oldest that is kept stands for what is older. */
-static void what_is_older_than_the_log_has_its_oldest_note(void)
+TEST(what_is_older_than_the_log_has_its_oldest_note)
 {
 	struct cca_sent_note about;
 	u32 i;
@@ -373,25 +340,7 @@ static void what_is_older_than_the_log_has_its_oldest_note(void)
 	CHECK_EQ(cca_sent_find(&sent_log, 3)->inflight_pkts, 1100 - CCA_SENT_NOTES);
 }
 
-static void it_is_as_large_as_is_said(void)
+TEST(it_is_as_large_as_is_said)
 {
 	CHECK_EQ(sizeof(struct cca_sent_log), 792);
-}
-
-int main(void)
-{
-	RUN(it_is_as_large_as_is_said);
-	RUN(a_window_that_each_ack_opens_by_a_packet_is_known_to_the_packet);
-	RUN(what_is_found_is_what_the_packets_had);
-	RUN(a_loss_has_what_was_in_flight_when_it_was_sent);
-	RUN(many_lost_at_once_are_told_as_their_last);
-	RUN(what_drains_keeps_what_was_in_flight_to_its_last_packet);
-	RUN(a_burst_behind_a_drain_has_a_note_of_its_own);
-	RUN(what_a_timer_takes_for_lost_has_what_was_in_flight_ahead_of_it);
-	RUN(a_timeout_tells_of_the_window_that_was_lost);
-	RUN(a_loss_is_of_the_applications_where_the_packet_ahead_of_it_was);
-	RUN(what_a_smaller_mtu_sends_again_is_no_loss);
-	RUN(without_a_note_or_a_sample_nothing_is_known);
-	RUN(what_is_older_than_the_log_has_its_oldest_note);
-	return check_report();
 }

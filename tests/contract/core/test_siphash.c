@@ -5,7 +5,7 @@
 #include "check.h"
 
 /* The reference implementation's vector of 16 bytes 00, 01, ... under the key 00, 01, ..., 0f. */
-static void two_words_hash_to_the_published_value(void)
+TEST(two_words_hash_to_the_published_value)
 {
 	struct cca_siphash_key key = { { 0x0706050403020100ull, 0x0f0e0d0c0b0a0908ull } };
 
@@ -13,7 +13,7 @@ static void two_words_hash_to_the_published_value(void)
 }
 
 /* Addresses that share a set under one key are spread under another. */
-static void what_collides_under_one_key_does_not_under_another(void)
+TEST(what_collides_under_one_key_does_not_under_another)
 {
 	struct cca_siphash_key one = { { 1, 2 } }, other = { { 1, 3 } };
 	u32 i, same_set = 0, still = 0;
@@ -26,11 +26,4 @@ static void what_collides_under_one_key_does_not_under_another(void)
 	}
 	CHECK(same_set > 900 && same_set < 1100);
 	CHECK(still < 40);
-}
-
-int main(void)
-{
-	RUN(two_words_hash_to_the_published_value);
-	RUN(what_collides_under_one_key_does_not_under_another);
-	return check_report();
 }

@@ -2,7 +2,7 @@
 /* kmod/core/ensemble_text.h, ensemble_format.h: one table has one text, and everything else is refused. */
 #include "texts.h"
 
-static void a_table_is_read_and_written_back(void)
+TEST(a_table_is_read_and_written_back)
 {
 	set_text(gr_lines, 0, NULL);
 	check_reads_back(CCA_ID_gr);
@@ -31,7 +31,7 @@ static void a_table_is_read_and_written_back(void)
 	finish_reading();
 }
 
-static void an_urgent_table_is_read_and_written_back(void)
+TEST(an_urgent_table_is_read_and_written_back)
 {
 	set_text(gr_lines, 5, "serial 3 urgent");
 	check_reads_back(CCA_ID_gr);
@@ -57,7 +57,7 @@ static void check_refused(const char *const *lines, u32 id, const struct line_ca
 	finish_reading();
 }
 
-static void a_malformed_header_is_refused_at_its_line(void)
+TEST(a_malformed_header_is_refused_at_its_line)
 {
 	static const struct line_case cases[] = {
 		{ 1, "ccatune-ensemble 2", -CCA_ERANGE },
@@ -143,11 +143,11 @@ static void a_malformed_header_is_refused_at_its_line(void)
 		{ 11, "classes 1:1 1:1 1:1 1:1 1:1 1:1 1:1 1:1 1:1", -CCA_EINVAL },
 	};
 
-	FOR_ROWS(struct line_case, cases)
+	FOR_ROWS(cases)
 		check_refused(gr_lines, CCA_ID_gr, c);
 }
 
-static void a_malformed_axis_or_column_is_refused_at_its_line(void)
+TEST(a_malformed_axis_or_column_is_refused_at_its_line)
 {
 	static const struct line_case cases[] = {
 		{ 12, "axis throughput_bytes_per_s linear 0 2", -CCA_ERANGE },
@@ -191,13 +191,13 @@ static void a_malformed_axis_or_column_is_refused_at_its_line(void)
 		  -CCA_EINVAL },
 	};
 
-	FOR_ROWS(struct line_case, cases)
+	FOR_ROWS(cases)
 		check_refused(gr_lines, CCA_ID_gr, c);
-	FOR_ROWS(struct line_case, twin_cases)
+	FOR_ROWS(twin_cases)
 		check_refused(twin_lines, CCA_ID_twin, c);
 }
 
-static void a_malformed_row_is_refused_at_its_line(void)
+TEST(a_malformed_row_is_refused_at_its_line)
 {
 	static const struct line_case cases[] = {
 		{ 14, "0 0 1999 3000 12000", -CCA_ERANGE },
@@ -239,14 +239,14 @@ static void a_malformed_row_is_refused_at_its_line(void)
 		{ 23, "0 1 0 2147483648 0 5", -CCA_EINVAL },	/* levels in the other order */
 	};
 
-	FOR_ROWS(struct line_case, cases)
+	FOR_ROWS(cases)
 		check_refused(gr_lines, CCA_ID_gr, c);
-	FOR_ROWS(struct line_case, twin_cases)
+	FOR_ROWS(twin_cases)
 		check_refused(twin_lines, CCA_ID_twin, c);
 }
 
 /* A host that asks for an algorithm that is not there gets no table. */
-static void an_unknown_algorithm_has_no_text(void)
+TEST(an_unknown_algorithm_has_no_text)
 {
 	const struct line_case c = { 2, "cca gr", -CCA_EINVAL };
 
@@ -254,7 +254,7 @@ static void an_unknown_algorithm_has_no_text(void)
 	check_refused(gr_lines, 0xffffffffu, &c);
 }
 
-static void names_and_numbers_are_taken_to_their_limits(void)
+TEST(names_and_numbers_are_taken_to_their_limits)
 {
 	static const struct line_case cases[] = {
 		{ 3, "registry " NAME63, 0 },
@@ -271,21 +271,9 @@ static void names_and_numbers_are_taken_to_their_limits(void)
 		{ 12, "axis throughput_bytes_per_s log 1 2 1", 0 },
 	};
 
-	FOR_ROWS(struct line_case, cases) {
+	FOR_ROWS(cases) {
 		set_text(gr_lines, c->line, c->instead);
 		check_reads_back(CCA_ID_gr);
 		finish_reading();
 	}
-}
-
-int main(void)
-{
-	RUN(a_table_is_read_and_written_back);
-	RUN(an_urgent_table_is_read_and_written_back);
-	RUN(a_malformed_header_is_refused_at_its_line);
-	RUN(a_malformed_axis_or_column_is_refused_at_its_line);
-	RUN(a_malformed_row_is_refused_at_its_line);
-	RUN(an_unknown_algorithm_has_no_text);
-	RUN(names_and_numbers_are_taken_to_their_limits);
-	return check_report();
 }

@@ -4,76 +4,7 @@
 
 /* --- delivery ------------------------------------------------------------- */
 
-static void pieces_of_any_size_give_the_same_table(void)
-{
-	u32 size, at;
-
-	set_text(gr_lines, 0, NULL);
-	for (size = 1; size <= r.len; size++) {
-		row = (int)size;
-		start_reading(CCA_ID_gr);
-		for (at = 0; at < r.len; at += size) {
-			u32 n = cca_min_u32(size, r.len - at);
-
-			CHECK(!ens_is_complete(&r.parser));
-			CHECK_EQ(feed_table(&r.parser, r.text + at, n), n);
-		}
-		CHECK(ens_is_complete(&r.parser));
-		CHECK_EQ(write_table(&r.table, r.back, sizeof(r.back)), r.len);
-		CHECK(!memcmp(r.back, r.text, r.len));
-		finish_reading();
-	}
-}
-
-static void a_text_cut_short_is_not_complete(void)
-{
-	u32 len;
-
-	set_text(gr_lines, 0, NULL);
-	for (len = 0; len < r.len; len++) {
-		row = (int)len;
-		start_reading(CCA_ID_gr);
-		CHECK_EQ(feed_table(&r.parser, r.text, len), len);
-		CHECK(!ens_is_complete(&r.parser));
-		CHECK(!ens_is_clear(&r.parser));
-		finish_reading();
-	}
-}
-
-static void an_error_stays(void)
-{
-	set_text(gr_lines, 9, "epsilon_pct 1001");
-	start_reading(CCA_ID_gr);
-	CHECK_EQ(feed_table(&r.parser, r.text, r.len), -CCA_ERANGE);
-	CHECK_EQ(ens_parse(&r.parser, "", 0), -CCA_ERANGE);
-	set_text(gr_lines, 0, NULL);
-	CHECK_EQ(feed_table(&r.parser, r.text, r.len), -CCA_ERANGE);
-	CHECK(!ens_is_complete(&r.parser));
-	finish_reading();
-}
-
-static void text_behind_the_end_is_an_error(void)
-{
-	static const char *const behind[] = { "\n", " ", "x", "clear\n", "end 4\n" };
-	u32 i;
-
-	for (i = 0; i < 5; i++) {
-		row = (int)i + 1;
-		set_text(gr_lines, 0, NULL);
-		check_reads_back(CCA_ID_gr);
-		CHECK_EQ(ens_parse(&r.parser, behind[i], 1), -CCA_EINVAL);
-		CHECK(!ens_is_complete(&r.parser));
-		finish_reading();
-		start_reading(CCA_ID_gr);
-		CHECK_EQ(ens_parse(&r.parser, "clear\n", 6), 6);
-		CHECK(ens_is_clear(&r.parser));
-		CHECK(!ens_is_complete(&r.parser));
-		CHECK_EQ(ens_parse(&r.parser, behind[i], 1), -CCA_EINVAL);
-		CHECK(!ens_is_clear(&r.parser));
-	}
-}
-
-static void text_behind_the_end_is_an_error_however_it_is_cut(void)
+TEST(text_behind_the_end_is_an_error_however_it_is_cut)
 {
 	u32 whole;
 
@@ -94,7 +25,7 @@ static void text_behind_the_end_is_an_error_however_it_is_cut(void)
 	CHECK_EQ(ens_parse(&r.parser, "clear\n", 6), -CCA_EINVAL);
 }
 
-static void clear_counts_with_its_line_feed_alone(void)
+TEST(clear_counts_with_its_line_feed_alone)
 {
 	start_reading(CCA_ID_gr);
 	CHECK_EQ(ens_parse(&r.parser, "clear", 5), 5);
@@ -104,7 +35,7 @@ static void clear_counts_with_its_line_feed_alone(void)
 	CHECK(!ens_needs_values(&r.parser));
 }
 
-static void the_parser_stops_where_it_needs_memory(void)
+TEST(the_parser_stops_where_it_needs_memory)
 {
 	u32 columns_end;
 
@@ -122,7 +53,7 @@ static void the_parser_stops_where_it_needs_memory(void)
 	finish_reading();
 }
 
-static void a_line_longer_than_its_room_is_refused(void)
+TEST(a_line_longer_than_its_room_is_refused)
 {
 	char longest[ENS_MAX_LINE + 1];
 
@@ -151,7 +82,7 @@ static void make_huge(void)
 				     i / (31 * 8), i / 8 % 31, i % 8);
 }
 
-static void more_than_256_kib_is_refused_as_such(void)
+TEST(more_than_256_kib_is_refused_as_such)
 {
 	make_huge();
 	start_reading(CCA_ID_twin);
@@ -166,14 +97,12 @@ static void more_than_256_kib_is_refused_as_such(void)
 	finish_reading();
 }
 
-struct room_case { u32 levels; int result; };
-
 /* A row takes at least 2 x 3 + 2 + 11 bytes, a level 64 x 8 of them: 26 levels fit into what is left. */
-static void a_header_whose_rows_cannot_fit_is_refused_before_memory_is_asked_for(void)
+TEST(a_header_whose_rows_cannot_fit_is_refused_before_memory_is_asked_for)
 {
-	static const struct room_case cases[] = { { 25, 0 }, { 26, 0 }, { 27, -CCA_EFBIG }, { 64, -CCA_EFBIG } };
+	static const struct { u32 levels; int result; } cases[] = { { 25, 0 }, { 26, 0 }, { 27, -CCA_EFBIG }, { 64, -CCA_EFBIG } };
 
-	FOR_ROWS(struct room_case, cases) {
+	FOR_ROWS(cases) {
 		char axis[64];
 		u32 i;
 		int result;
@@ -190,7 +119,7 @@ static void a_header_whose_rows_cannot_fit_is_refused_before_memory_is_asked_for
 	}
 }
 
-static void digits_are_counted(void)
+TEST(digits_are_counted)
 {
 	CHECK_EQ(ens_digits(0), 1);
 	CHECK_EQ(ens_digits(9), 1);
@@ -200,7 +129,7 @@ static void digits_are_counted(void)
 	CHECK_EQ(ens_digits(4294967295u), 10);
 }
 
-static void the_whole_256_kib_may_be_delivered_at_once(void)
+TEST(the_whole_256_kib_may_be_delivered_at_once)
 {
 	struct ens_parser *p = &r.parser;
 
@@ -215,7 +144,7 @@ static void the_whole_256_kib_may_be_delivered_at_once(void)
 
 /* --- the formatter's edges --------------------------------------------------- */
 
-static void there_is_no_line_behind_the_last(void)
+TEST(there_is_no_line_behind_the_last)
 {
 	char line[ENS_MAX_LINE];
 
@@ -228,7 +157,7 @@ static void there_is_no_line_behind_the_last(void)
 	finish_reading();
 }
 
-static void a_buffer_too_small_is_filled_and_not_overrun(void)
+TEST(a_buffer_too_small_is_filled_and_not_overrun)
 {
 	char small[8];
 
@@ -242,7 +171,7 @@ static void a_buffer_too_small_is_filled_and_not_overrun(void)
 	finish_reading();
 }
 
-static void the_largest_number_is_written_whole(void)
+TEST(the_largest_number_is_written_whole)
 {
 	char text[2 * ENS_MAX_LINE];
 	struct ens_writer w = { text, 0, sizeof(text) };
@@ -256,24 +185,4 @@ static void the_largest_number_is_written_whole(void)
 	w.len = 0;
 	ens_put_text(&w, text);
 	CHECK_EQ(w.len, ENS_MAX_LINE);
-}
-
-int main(void)
-{
-	RUN(pieces_of_any_size_give_the_same_table);
-	RUN(a_text_cut_short_is_not_complete);
-	RUN(an_error_stays);
-	RUN(text_behind_the_end_is_an_error);
-	RUN(text_behind_the_end_is_an_error_however_it_is_cut);
-	RUN(clear_counts_with_its_line_feed_alone);
-	RUN(the_parser_stops_where_it_needs_memory);
-	RUN(a_line_longer_than_its_room_is_refused);
-	RUN(more_than_256_kib_is_refused_as_such);
-	RUN(a_header_whose_rows_cannot_fit_is_refused_before_memory_is_asked_for);
-	RUN(digits_are_counted);
-	RUN(the_whole_256_kib_may_be_delivered_at_once);
-	RUN(there_is_no_line_behind_the_last);
-	RUN(a_buffer_too_small_is_filled_and_not_overrun);
-	RUN(the_largest_number_is_written_whole);
-	return check_report();
 }

@@ -20,6 +20,7 @@ struct path {
 	bool is_unused;			/* the window does not limit the sender */
 };
 
+static struct path f;
 static void send_what_may(struct path *f)
 {
 	while (f->sent - f->delivered < f->w.cwnd_pkts) {
@@ -67,7 +68,7 @@ static void take_round(struct path *f)
 		take_ack(f, f->rtt_us[(f->delivered + 1) % MOST_OUT]);
 }
 
-static void the_thresholds_are_those_of_vegas_1_3(void)
+TEST(the_thresholds_are_those_of_vegas_1_3)
 {
 	struct vegas_params p;
 
@@ -78,23 +79,20 @@ static void the_thresholds_are_those_of_vegas_1_3(void)
 }
 
 /* Section III-C: exponential growth in every other round trip, and a fixed window in between. */
-static void an_empty_queue_doubles_the_window_in_every_other_round_trip(void)
+TEST(an_empty_queue_doubles_the_window_in_every_other_round_trip)
 {
 	static const u32 windows[] = { 6, 6, 12, 12, 24, 24, 48, 48 };
-	struct path f;
 
 	open_path(&f, 3, NO_SSTHRESH);
-	FOR_ROWS(u32, windows) {
+	FOR_ROWS(windows) {
 		take_round(&f);
 		CHECK_EQ(f.w.cwnd_pkts, *c);
 	}
 	CHECK_EQ(f.w.ssthresh_pkts, NO_SSTHRESH);
 }
 
-static void slow_start_stops_at_ssthresh(void)
+TEST(slow_start_stops_at_ssthresh)
 {
-	struct path f;
-
 	open_path(&f, 10, 16);
 	take_round(&f);
 	CHECK_EQ(f.w.cwnd_pkts, 16);
@@ -105,9 +103,8 @@ static void slow_start_stops_at_ssthresh(void)
 }
 
 /* 10, 20, 40, 80: the path holds 50, so that 30 are queued. */
-static void more_than_gamma_in_the_queue_ends_slow_start(void)
+TEST(more_than_gamma_in_the_queue_ends_slow_start)
 {
-	struct path f;
 	u32 i;
 
 	open_path(&f, 10, NO_SSTHRESH);
@@ -126,15 +123,13 @@ static void more_than_gamma_in_the_queue_ends_slow_start(void)
 	CHECK_EQ(f.w.cwnd_pkts, 160);
 }
 
-struct step_case {
-	u32 cwnd_pkts, ssthresh_pkts, base_rtt_us, rtt_us;
-	bool doubles;
-	u32 cwnd_after_pkts, ssthresh_after_pkts;
-};
-
-static void a_round_trip_moves_the_window_by_what_is_queued(void)
+TEST(a_round_trip_moves_the_window_by_what_is_queued)
 {
-	static const struct step_case cases[] = {
+	static const struct {
+		u32 cwnd_pkts, ssthresh_pkts, base_rtt_us, rtt_us;
+		bool doubles;
+		u32 cwnd_after_pkts, ssthresh_after_pkts;
+	} cases[] = {
 		/* linear mode: Diff = cwnd (RTT - BaseRTT) / RTT */
 		{ 50, 10, 50000, 50000, false, 51, 10 },	/* 0 */
 		{ 51, 10, 50000, 50900, false, 52, 10 },	/* 0.9 */
@@ -157,7 +152,7 @@ static void a_round_trip_moves_the_window_by_what_is_queued(void)
 		{ U32_TOP, 2, 1, 1u << 26, false, U32_TOP - 1, 2 },
 	};
 
-	FOR_ROWS(struct step_case, cases) {
+	FOR_ROWS(cases) {
 		struct cca_window w = { c->cwnd_pkts, c->ssthresh_pkts, 7 };
 		struct vegas_params p;
 		struct vegas_state s;
@@ -177,22 +172,19 @@ static void a_round_trip_moves_the_window_by_what_is_queued(void)
 	}
 }
 
-struct queue_case { u32 start_pkts, alpha_pkts, beta_pkts, cwnd_pkts; };
-
 /*
  * The window stays where alpha to beta packets are queued. From above it stops at beta. From below
  * it stops a packet above alpha, because a distinguished packet leaves before the packet that the
  * window has grown by.
  */
-static void the_queue_settles_between_alpha_and_beta(void)
+TEST(the_queue_settles_between_alpha_and_beta)
 {
-	static const struct queue_case cases[] = {
+	static const struct { u32 start_pkts, alpha_pkts, beta_pkts, cwnd_pkts; } cases[] = {
 		{ 80, 1, 3, 53 }, { 20, 1, 3, 52 }, { 51, 1, 3, 51 }, { 80, 2, 4, 54 },
 		{ 20, 2, 4, 53 }, { 200, 10, 20, 70 }, { 20, 10, 20, 61 },
 	};
 
-	FOR_ROWS(struct queue_case, cases) {
-		struct path f;
+	FOR_ROWS(cases) {
 		u32 i;
 
 		open_path(&f, c->start_pkts, c->start_pkts);
@@ -208,10 +200,8 @@ static void the_queue_settles_between_alpha_and_beta(void)
 	}
 }
 
-static void the_least_round_trip_is_that_of_the_empty_path(void)
+TEST(the_least_round_trip_is_that_of_the_empty_path)
 {
-	struct path f;
-
 	open_path(&f, 60, 10);
 	take_ack(&f, 0);
 	CHECK_EQ(f.s.base_rtt_us, 0);
@@ -223,9 +213,8 @@ static void the_least_round_trip_is_that_of_the_empty_path(void)
 	CHECK_EQ(f.s.base_rtt_us, 60 * MS);
 }
 
-static void a_round_trip_waits_for_the_sample_of_its_packet(void)
+TEST(a_round_trip_waits_for_the_sample_of_its_packet)
 {
-	struct path f;
 	u32 i;
 
 	open_path(&f, 10, 5);
@@ -237,9 +226,8 @@ static void a_round_trip_waits_for_the_sample_of_its_packet(void)
 	CHECK_EQ(f.w.cwnd_pkts, 11);
 }
 
-static void a_window_that_is_not_used_stays(void)
+TEST(a_window_that_is_not_used_stays)
 {
-	struct path f;
 	u32 i;
 
 	open_path(&f, 10, NO_SSTHRESH);
@@ -250,16 +238,15 @@ static void a_window_that_is_not_used_stays(void)
 	CHECK_EQ(f.w.ssthresh_pkts, NO_SSTHRESH);
 }
 
-static void an_event_voids_the_round_trip(void)
+TEST(an_event_voids_the_round_trip)
 {
 	static const enum cca_event_kind kinds[] = {
 		CCA_RECOVERY_ENTERED, CCA_RECOVERY_LEFT, CCA_TIMEOUT, CCA_UNDO,
 		CCA_TRANSFER_STARTED, CCA_IDLE_RESTART,
 	};
 
-	FOR_ROWS(enum cca_event_kind, kinds) {
+	FOR_ROWS(kinds) {
 		struct cca_event ev = { *c, 0, 0, 0, 0 };
-		struct path f;
 		u32 i;
 
 		open_path(&f, 10, 5);
@@ -274,10 +261,9 @@ static void an_event_voids_the_round_trip(void)
 	}
 }
 
-static void slow_start_after_a_timeout_begins_with_growth(void)
+TEST(slow_start_after_a_timeout_begins_with_growth)
 {
 	struct cca_event ev = { CCA_TIMEOUT, 0, 0, 0, 0 };
-	struct path f;
 
 	open_path(&f, 10, NO_SSTHRESH);
 	take_round(&f);
@@ -291,16 +277,14 @@ static void slow_start_after_a_timeout_begins_with_growth(void)
 	CHECK_EQ(f.w.cwnd_pkts, 2);
 }
 
-struct halve_case { u32 cwnd_pkts, ssthresh_pkts; };
-
-static void a_loss_halves_and_an_undo_restores(void)
+TEST(a_loss_halves_and_an_undo_restores)
 {
-	static const struct halve_case cases[] = {
+	static const struct { u32 cwnd_pkts, ssthresh_pkts; } cases[] = {
 		{ 100, 50 }, { 101, 50 }, { 4, 2 }, { 3, 2 }, { 1, 2 }, { 0, 2 },
 		{ 1u << 24, 1u << 23 }, { U32_TOP, U32_TOP / 2 },
 	};
 
-	FOR_ROWS(struct halve_case, cases) {
+	FOR_ROWS(cases) {
 		struct cca_window w = { c->cwnd_pkts, NO_SSTHRESH, 0 };
 		struct vegas_state s;
 
@@ -314,9 +298,8 @@ static void a_loss_halves_and_an_undo_restores(void)
 	}
 }
 
-static void the_counter_of_packets_may_wrap(void)
+TEST(the_counter_of_packets_may_wrap)
 {
-	struct path f;
 	u32 i;
 
 	open_path(&f, 10, 5);
@@ -327,22 +310,4 @@ static void the_counter_of_packets_may_wrap(void)
 	CHECK_EQ(f.w.cwnd_pkts, 10);
 	take_ack(&f, 50 * MS);
 	CHECK_EQ(f.w.cwnd_pkts, 11);
-}
-
-int main(void)
-{
-	RUN(the_thresholds_are_those_of_vegas_1_3);
-	RUN(an_empty_queue_doubles_the_window_in_every_other_round_trip);
-	RUN(slow_start_stops_at_ssthresh);
-	RUN(more_than_gamma_in_the_queue_ends_slow_start);
-	RUN(a_round_trip_moves_the_window_by_what_is_queued);
-	RUN(the_queue_settles_between_alpha_and_beta);
-	RUN(the_least_round_trip_is_that_of_the_empty_path);
-	RUN(a_round_trip_waits_for_the_sample_of_its_packet);
-	RUN(a_window_that_is_not_used_stays);
-	RUN(an_event_voids_the_round_trip);
-	RUN(slow_start_after_a_timeout_begins_with_growth);
-	RUN(a_loss_halves_and_an_undo_restores);
-	RUN(the_counter_of_packets_may_wrap);
-	return check_report();
 }

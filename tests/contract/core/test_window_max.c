@@ -6,6 +6,7 @@
 
 #define STEPS 4000u
 
+static struct cca_window_max m;
 static u64 true_max(const u64 *values, const u32 *at, u32 newest, u32 window)
 {
 	u64 most = 0;
@@ -17,11 +18,10 @@ static u64 true_max(const u64 *values, const u32 *at, u32 newest, u32 window)
 	return most;
 }
 
-static void the_result_lies_between_the_newest_and_the_largest(void)
+TEST(the_result_lies_between_the_newest_and_the_largest)
 {
 	static u64 values[STEPS];
 	static u32 at[STEPS];
-	struct cca_window_max m;
 	u32 seed = 7, window, i;
 
 	for (window = 1; window <= 40; window += 13) {
@@ -41,12 +41,10 @@ static void the_result_lies_between_the_newest_and_the_largest(void)
 			CHECK(m.best[1].value >= m.best[2].value);
 		}
 	}
-	row = 0;
 }
 
-static void a_peak_is_kept_for_the_window_and_no_longer(void)
+TEST(a_peak_is_kept_for_the_window_and_no_longer)
 {
-	struct cca_window_max m;
 	u32 i;
 
 	cca_max_reset(&m, 100, 0);
@@ -56,9 +54,8 @@ static void a_peak_is_kept_for_the_window_and_no_longer(void)
 	CHECK_EQ(cca_max_add(&m, 10, 111, 300), 300);
 }
 
-static void values_that_fall_by_steps_follow_each_other(void)
+TEST(values_that_fall_by_steps_follow_each_other)
 {
-	struct cca_window_max m;
 	u32 i;
 
 	cca_max_reset(&m, 0, 0);
@@ -68,10 +65,8 @@ static void values_that_fall_by_steps_follow_each_other(void)
 	CHECK(cca_max_of(&m) >= 1000 - 59 && cca_max_of(&m) <= 1000 - 49);
 }
 
-static void a_long_gap_forgets_all(void)
+TEST(a_long_gap_forgets_all)
 {
-	struct cca_window_max m;
-
 	cca_max_reset(&m, 0, 900);
 	cca_max_add(&m, 10, 4, 800);
 	cca_max_add(&m, 10, 7, 700);
@@ -80,22 +75,20 @@ static void a_long_gap_forgets_all(void)
 	CHECK_EQ(m.best[2].value, 5);
 }
 
-static void two_that_grow_old_at_once_are_dropped_together(void)
+TEST(two_that_grow_old_at_once_are_dropped_together)
 {
-	struct cca_window_max m;
-
 	cca_max_reset(&m, 0, 900);
 	cca_max_add(&m, 10, 1, 800);
 	cca_max_add(&m, 10, 9, 700);
 	CHECK_EQ(cca_max_add(&m, 10, 12, 600), 700);
 }
 
-int main(void)
+/* The second best is of a later quarter of the window, the third of a later half. */
+TEST(lower_values_are_kept_for_when_the_maximum_grows_old)
 {
-	RUN(the_result_lies_between_the_newest_and_the_largest);
-	RUN(a_peak_is_kept_for_the_window_and_no_longer);
-	RUN(values_that_fall_by_steps_follow_each_other);
-	RUN(a_long_gap_forgets_all);
-	RUN(two_that_grow_old_at_once_are_dropped_together);
-	return check_report();
+	cca_max_reset(&m, 0, 900);
+	CHECK_EQ(cca_max_add(&m, 40, 12, 100), 900);
+	CHECK_EQ(cca_max_add(&m, 40, 35, 50), 900);
+	CHECK_EQ(cca_max_add(&m, 40, 41, 10), 100);
+	CHECK_EQ(cca_max_add(&m, 40, 53, 5), 50);
 }

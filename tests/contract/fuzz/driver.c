@@ -16,7 +16,10 @@
 
 #define POOL 64u
 #define MAX_INPUT (300u * 1024u)
+#define MAX_PROGRAM 1024u	/* of a target without a mutator of its own */
 
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed)
+	__attribute__((weak));
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
 static struct dice dice;
@@ -68,6 +71,23 @@ static void on_abort(int number)
 	raise(number);
 }
 
+/* Without a mutator of the target's own: now and then more bytes, or others in their place. */
+static void change_current(void)
+{
+	uint32_t n = dice_below(&dice, 120);
+
+	if (LLVMFuzzerCustomMutator) {
+		current_size = LLVMFuzzerCustomMutator(current, current_size, MAX_INPUT,
+						       (unsigned int)dice_roll(&dice));
+	} else if (current_size && !dice_one_in(&dice, 8)) {
+		current_size = LLVMFuzzerMutate(current, current_size, MAX_PROGRAM);
+	} else {
+		current_size *= dice_below(&dice, 2);
+		for (; n && current_size < MAX_PROGRAM; n--)
+			current[current_size++] = (uint8_t)dice_roll(&dice);
+	}
+}
+
 static void run_one(void)
 {
 	uint32_t slot = dice_below(&dice, POOL);
@@ -75,8 +95,7 @@ static void run_one(void)
 	current_size = pool[slot].size;
 	if (current_size)
 		memcpy(current, pool[slot].data, current_size);
-	current_size = LLVMFuzzerCustomMutator(current, current_size, MAX_INPUT,
-					       (unsigned int)dice_roll(&dice));
+	change_current();
 	LLVMFuzzerTestOneInput(current, current_size);
 	/* Long inputs and most others are not kept: changes of changes soon are noise. */
 	if (current_size > 8192 || !dice_one_in(&dice, 4))

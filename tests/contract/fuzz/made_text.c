@@ -239,18 +239,14 @@ static uint32_t put_axis(struct maker *m, const char *name)
 	return count;
 }
 
-/* One axis or both, in either order; returns the levels of the second, 0 if there is none. */
+/* One axis or two, in either order; returns the levels of the second, 0 if there is none. */
 static uint32_t put_axes(struct maker *m, uint32_t *first_count)
 {
-	const char *names[2] = { "first_axis", "second_axis" };
-	uint32_t swap = dice_below(&m->dice, 2);
+	const char *names[2] = { cca_axis_name(m->id, 0), cca_axis_name(m->id, 1) };
+	uint32_t swap = names[1] ? dice_below(&m->dice, 2) : 0;
 
-	if (m->id == CCA_ID_gr) {
-		*first_count = put_axis(m, "throughput_bytes_per_s");
-		return 0;
-	}
 	*first_count = put_axis(m, names[swap]);
-	return dice_one_in(&m->dice, 3) ? 0 : put_axis(m, names[1 - swap]);
+	return !names[1] || dice_one_in(&m->dice, 3) ? 0 : put_axis(m, names[1 - swap]);
 }
 
 /* Some of the tuned parameters, in any order; returns how many. */
@@ -317,7 +313,7 @@ static void put_table(struct maker *m)
 	end_line(m);
 	put_word(m, "cca");
 	put_space(m);
-	put_word(m, m->id == CCA_ID_gr ? "gr" : "twin");
+	put_word(m, cca_name_of(m->id));
 	end_line(m);
 	put_name(m, "registry");
 	put_name(m, "channel");

@@ -32,7 +32,7 @@ struct made_text {
 	uint32_t id;
 };
 
-/* id 0: either algorithm. largest_count: of an axis. The caller frees the text. */
+/* id 0: gr or the tests' own twin. largest_count: of an axis. The caller frees the text. */
 struct made_text make_text(uint64_t seed, uint32_t id, uint32_t largest_count, int with_fault);
 
 #endif /* TESTS_MADE_TEXT_H */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Changes an input of text_target.c where its structure is: lines lost, doubled
- * and swapped, numbers moved to limits, words and characters exchanged, and
- * every now and then a new table.
+ * and swapped, numbers moved to limits, characters exchanged, and every now and
+ * then a new table.
  */
 #include "made_text.h"
 
@@ -52,7 +52,7 @@ static void change_line(struct text *t, struct dice *d)
 	if (len > sizeof(copy) || other_len > sizeof(copy))
 		return;
 	memcpy(copy, t->at + other, other_len);
-	switch (dice_below(d, 4)) {
+	switch (dice_below(d, 5)) {
 	case 0:		/* lost */
 		replace(t, from, len, "", 0);
 		break;
@@ -62,8 +62,11 @@ static void change_line(struct text *t, struct dice *d)
 	case 2:		/* another one before it */
 		replace(t, from, 0, copy, other_len);
 		break;
-	default:	/* the rest cut off */
+	case 3:		/* the rest cut off */
 		t->len = from + dice_below(d, (uint32_t)len + 1);
+		break;
+	default:
+		replace(t, 0, t->len, "clear\n", 6);
 		break;
 	}
 }
@@ -103,26 +106,6 @@ static void change_number(struct text *t, struct dice *d)
 
 		replace(t, from, len, limit, strlen(limit));
 	}
-}
-
-static void change_word(struct text *t, struct dice *d)
-{
-	static const char *const words[] = {
-		"ccatune-ensemble", "clear", "clear\n", "cca", "gr", "twin", "reno", "registry", "channel",
-		"serial", "digest", "sha256:", "epoch_ms", "estimate_ms", "epsilon_pct",
-		"hold_back_permille", "classes", "axis", "columns", "linear", "log", "end",
-		"throughput_bytes_per_s", "first_axis", "second_axis", "whole_range", "narrow",
-		"lone_value", "top_half", "p1", "p15", "delay_threshold_us", "cwnd_gain_pct",
-		"bandwidth_window_us", "adaptation_interval_us", " ", "\n", "", ":",
-	};
-	const char *word = words[dice_below(d, sizeof(words) / sizeof(words[0]))];
-	size_t from = somewhere(t, d), len = 0;
-
-	while (from && t->at[from - 1] != ' ' && t->at[from - 1] != '\n')
-		from--;
-	while (from + len < t->len && t->at[from + len] != ' ' && t->at[from + len] != '\n')
-		len++;
-	replace(t, from, len, word, strlen(word));
 }
 
 static void change_bytes(struct text *t, struct dice *d)
@@ -179,13 +162,10 @@ static void change_text(struct text *t, struct dice *d)
 		case 0: case 1: case 2: case 3:
 			change_line(t, d);
 			break;
-		case 4: case 5: case 6: case 7:
+		case 4: case 5: case 6: case 7: case 8:
 			change_number(t, d);
 			break;
-		case 8: case 9: case 10:
-			change_word(t, d);
-			break;
-		case 11:
+		case 9:
 			lengthen(t, d);
 			break;
 		default:

@@ -1,274 +1,338 @@
 // SPDX-License-Identifier: MIT
 /*
- * record CCA SEED EVENTS FILE: makes a recording as a kernel would, of made-up
- * events, so that the replayer is tested without a kernel. Three flows in turn;
- * the table and the parameters change on the way.
+ * record CCA SEED EVENTS FILE: makes a recording of invented events, so that the replayer is
+ * tested without a kernel. Three flows take turns; tables and parameters change on the way.
+ * The replayer itself (replay.h) gives the outcomes.
+ *
+ * R-TCP: flows 1 and 2 share a client behind a limiter, which ACKs of flows that are not
+ * recorded reach too; flow 3 has a client of its own.
  */
-#include "record_rtcp.h"
+#include "replay.h"
 
-static const struct gr_params *gr_defaults(const struct maker *m)
+#define FLOWS 3u
+#define SHARED_CLIENT 7u		/* any number */
+#define FAST_PKTS_PER_S 4000u
+#define LIMIT_PKTS_PER_S 300u		/* of each flow */
+#define FAST_US 700000u
+#define APART_US 8000000u		/* then the second flow loses nothing more */
+#define COLUMNS 3u
+
+static struct replay r;
+static FILE *file;
+static u64 dice, now_us = SECOND;
+static struct ens_table table;
+static u32 values[2 * 4 * 3 * COLUMNS], params[CCA_MAX_PARAMS], version;
+static struct cca_window window[FLOWS];
+static u32 delivered[FLOWS];
+static u64 acked_us[FLOWS];		/* the flow's last ACK */
+
+static u32 roll(u32 below)
 {
-	return (const struct gr_params *)(const void *)m->params.value;
+	dice = dice * 6364136223846793005ull + 1442695040888963407ull;
+	return (u32)(dice >> 33) % below;
 }
 
-static const struct roccet_params *roccet_defaults(const struct maker *m)
+static void put(const struct rec_record *rec)
 {
-	return (const struct roccet_params *)(const void *)m->params.value;
+	fwrite(rec, sizeof(*rec), 1, file);
+	r.header.records++;
+}
+
+/* A record that the replayer takes over, too. */
+static void put_known(struct rec_record *rec)
+{
+	rec_finish(rec);
+	if (replay_record(&r, r.header.records, rec))
+		exit(3);
+	put(rec);
+}
+
+/* An event of a flow, with what the replayer makes of it; returns the core's result. */
+static u32 put_event(const struct rec_record *rec, u32 i)
+{
+	struct rec_record mine;
+
+	r.flows[i].f.id = r.header.id;
+	if (replay_flow(&r, r.header.records, rec, &r.flows[i], &mine))
+		exit(3);
+	window[i] = r.flows[i].f.w;
+	if (rec->kind != REC_RECALL || mine.epoch_end != ENS_WAITED)
+		put(&mine);
+	return mine.word[REC_RESULT];
 }
 
 /* Somewhere in the lower part of its range. */
-static u32 any_value(struct maker *m, u32 column)
+static u32 any_value(u32 column)
 {
-	const struct cca_param_spec *spec = cca_param_at(m->header.id, column);
+	const struct cca_param_spec *spec = cca_param_at(r.header.id, column);
 
-	return spec->min + roll(m, cca_min_u32(spec->max - spec->min, 50000) + 1);
+	return spec->min + roll(cca_min_u32(spec->max - spec->min, 50000) + 1);
 }
 
-static void tell_table(struct maker *m)
+static void put_table(void)
 {
-	struct rec_record r;
+	struct rec_record rec;
 	u32 i;
 
-	m->table.generation++;
-	for (i = 0; i < ens_rows(&m->table) * 3; i++)
-		m->values[i] = any_value(m, m->table.column[i % 3]);
-	for (i = 0; i < rec_table_records(&m->table); i++) {
-		rec_init(&r, REC_TABLE, 0, 0);
-		rec_put_table(&r, &m->table, i);
-		put(m, &r);
+	table.generation++;
+	for (i = 0; i < ens_rows(&table) * COLUMNS; i++)
+		values[i] = any_value(table.column[i % COLUMNS]);
+	for (i = 0; i < rec_table_records(&table); i++) {
+		rec_init(&rec, REC_TABLE, 0, 0);
+		rec_put_table(&rec, &table, i);
+		put_known(&rec);
 	}
 }
 
-static void tell_params(struct maker *m)
+static void put_params(void)
 {
-	struct rec_record r;
+	struct rec_record rec;
 
-	m->params.version++;
-	m->params.value[3] = any_value(m, 3);
-	rec_init(&r, REC_PARAMS, 0, 0);
-	rec_put_params(&r, m->params.value, m->header.id, m->params.version);
-	put(m, &r);
+	params[3] = any_value(3);
+	rec_init(&rec, REC_PARAMS, 0, 0);
+	rec_put_params(&rec, params, r.header.id, ++version);
+	put_known(&rec);
 }
 
-static void make_table(struct maker *m)
+static void put_client(const struct rtcp_client *c)
 {
-	struct ens_table *t = &m->table;
+	struct rec_record rec;
+	u32 part;
+
+	for (part = 0; part < RTCP_REC_PARTS; part++) {
+		rec_init(&rec, (enum rec_kind)RTCP_REC_CLIENT, 0, 0);
+		rtcp_put_client(&rec, c, SHARED_CLIENT, part);
+		put_known(&rec);
+	}
+}
+
+static void make_table(void)
+{
 	u32 i;
 
-	t->epoch_ms = 300;
-	t->estimate_ms = 50;
-	t->epsilon_pct = 25;
-	t->hold_back_permille = 200;
-	t->n_axes = m->header.id == CCA_ID_roccet || replay_is_rtcp(m->header.id) ? 2 : 1;
-	t->axis[0].step = replay_is_rtcp(m->header.id) ? 7000 : 500000;
-	t->axis[0].count = 4;
-	t->axis[1].number = 1;
-	t->axis[1].step = 20000;
-	t->axis[1].count = 3;
-	t->axis[1].per_octave = 1;
-	t->axis[1].scale = ENS_LOG;
-	t->n_classes = 2;
-	t->classes[0].percentile = t->classes[1].percentile = 95;
-	t->classes[0].queueing_delay_us = 20000;
-	t->classes[1].queueing_delay_us = 60000;
-	t->n_columns = 3;
+	table.epoch_ms = 300;
+	table.estimate_ms = 50;
+	table.epsilon_pct = 25;
+	table.hold_back_permille = 200;
+	table.n_axes = r.header.id == CCA_ID_gr ? 1 : 2;
+	table.axis[0].step = is_rtcp(r.header.id) ? 7000 : 500000;
+	table.axis[0].count = 4;
+	table.axis[1].number = 1;
+	table.axis[1].step = 20000;
+	table.axis[1].count = 3;
+	table.axis[1].per_octave = 1;
+	table.axis[1].scale = ENS_LOG;
+	table.n_classes = 2;
+	table.classes[0].percentile = table.classes[1].percentile = 95;
+	table.classes[0].queueing_delay_us = 20000;
+	table.classes[1].queueing_delay_us = 60000;
+	table.n_columns = COLUMNS;
 	/* R-TCP: theta, eta, gamma. */
-	for (i = 0; i < 3; i++)
-		t->column[i] = !replay_is_rtcp(m->header.id) ? i : i ? 4 + i : 2;
-	t->values = m->values;
+	for (i = 0; i < COLUMNS; i++)
+		table.column[i] = !is_rtcp(r.header.id) ? i : i ? 4 + i : 2;
+	table.values = values;
 }
 
-static void start_flow(struct maker *m, u32 i)
+/* --- events --------------------------------------------------------------------- */
+
+static struct rec_record begin(u32 kind, u32 i)
 {
-	struct cca_start start = { m->now_us, 40000, 10, m->delivered[i], MSS };
-	struct cca_decision d;
-	struct rec_record r;
+	struct rec_record rec;
 
-	if (replay_is_rtcp(m->header.id)) {
-		start_rtcp(m, i, &start);
-		return;
-	}
-	rec_init(&r, REC_START, i + 1, start.now_us);
-	if (m->header.id == CCA_ID_gr) {
-		u32 hash = roll(m, 1u << 31);
-
-		gr_flow_init(&m->gr[i], gr_defaults(m), &start, 1, hash, &d);
-		rec_put_start(&r, &start, 1, hash, m->params.version);
-		gr_put_outcome(&r, &m->gr[i], &d);
-	} else if (m->header.id == CCA_ID_roccet) {
-		u32 hash = roll(m, 1u << 31);
-
-		roccet_flow_init(&m->roccet[i], roccet_defaults(m), &start, 1, hash);
-		rec_put_start(&r, &start, 1, hash, m->params.version);
-		roccet_put_outcome(&r, &m->roccet[i]);
-	} else {
-		reno_init(&m->reno[i]);
-		rec_put_start(&r, &start, 0, 0, 0);
-	}
-	m->window[i].cwnd_pkts = 10;
-	m->window[i].ssthresh_pkts = 64;
-	m->window[i].credit_pkts = 0;
-	put(m, &r);
+	rec_init(&rec, (enum rec_kind)kind, i + 1, now_us);
+	rec.delay_class = (u8)roll(2);
+	/* The core decides whether an epoch ends. Table and parameters are there if it does. */
+	rec.epoch_end = ENS_KEPT;
+	rec.table = table.generation;
+	rec.params = version;
+	return rec;
 }
 
-static void gr_step(struct maker *m, u32 i)
+static void start_flow(u32 i)
 {
-	struct gr_flow *f = &m->gr[i];
-	struct cca_decision d;
-	struct rec_record r;
+	struct cca_start start = { now_us, 40000, 10, delivered[i], MSS };
+	static const struct cca_window opening = { 10, 64, 0 };
+	struct rec_record rec = begin(REC_START, i);
+	struct rtcp_client fresh;
+
+	acked_us[i] = now_us;
+	r.flows[i].number = i + 1;
+	rtcp_client_init(&fresh, now_us);
+	if (is_rtcp(r.header.id) && i < 2)
+		put_client(i ? &r.clients[0].client : &fresh);
+	rec_put_start(&rec, &start, 1, roll(1u << 31), version);
+	if (is_window_mode(r.header.id))
+		rec_put_window(&rec, &opening);
+	if (is_rtcp(r.header.id)) {
+		rec.word[RTCP_REC_START_WAITING] = roll(2) * 100000;
+		rec.word[RTCP_REC_NUMBER] = i < 2 ? SHARED_CLIENT : 0;
+	}
+	put_event(&rec, i);
+	window[i] = r.header.id == CCA_ID_rtcp_cubic ? window[i] : opening;
+}
+
+/* A bucket that lets all through at first, then refuses what is beyond it, then some. */
+static void limit_ack(u32 i, struct cca_ack *ack)
+{
+	u64 t_us = now_us - SECOND;
+	u32 rate = t_us < FAST_US ? FAST_PKTS_PER_S : t_us > APART_US && i == 1 ? 0 : LIMIT_PKTS_PER_S;
+
+	ack->acked_pkts = cca_max_u32((u32)((now_us - acked_us[i]) * rate / 1000000), 1);
+	ack->lost_pkts = t_us < FAST_US ? 0 : !roll(6);
+	if (t_us >= FAST_US && t_us < 2 * FAST_US)
+		ack->lost_pkts = 3 * ack->acked_pkts;
+	if (t_us > APART_US)
+		ack->lost_pkts = i == 1 ? 0 : 6 + ack->acked_pkts;
+	ack->rtt_us = 20000 + roll(2000);
+	acked_us[i] = now_us;
+}
+
+static struct cca_ack make_ack(u32 i)
+{
 	struct cca_ack ack;
 
-	if (!roll(m, 25)) {
-		struct cca_event ev = { (enum cca_event_kind)roll(m, 6), m->now_us, 5, 10, MSS };
-
-		gr_flow_on_event(f, &ev, &d);
-		rec_init(&r, REC_EVENT, i + 1, ev.now_us);
-		rec_put_event(&r, &ev);
-	} else {
-		make_ack(m, i, &ack);
-		ens_flow_set_class(&f->ens, (u8)roll(m, 2));
-		gr_flow_on_ack(f, gr_defaults(m), &m->table, &ack, &d);
-		rec_init(&r, REC_ACK, i + 1, ack.now_us);
-		ens_flow_put_ack(&r, &f->ens, &ack, m->table.generation, m->params.version);
+	memset(&ack, 0, sizeof(ack));
+	ack.now_us = now_us;
+	ack.rtt_us = 40000 + roll(r.header.id == CCA_ID_roccet ? 150000 : 60000);
+	ack.acked_pkts = 1 + roll(3);
+	ack.lost_pkts = !roll(20);
+	ack.inflight_pkts = roll(60);
+	ack.cwnd_pkts = 10 + roll(50);
+	ack.mss_bytes = MSS;
+	ack.app_limited = !roll(30);
+	if (is_rtcp(r.header.id))
+		limit_ack(i, &ack);
+	ack.delivered_pkts = delivered[i] += ack.acked_pkts;
+	if (r.header.id == CCA_ID_rtcp_bbr || r.header.id == CCA_ID_rtcp_bbr3) {
+		ack.rate_pkts = ack.acked_pkts;
+		ack.rate_interval_us = 1000 + roll(20000);
 	}
-	gr_put_outcome(&r, f, &d);
-	put(m, &r);
+	if (r.header.id == CCA_ID_rtcp_bbr3) {
+		ack.tx_inflight_pkts = 10 + roll(50);
+		ack.lost_since_pkts = roll(3);
+	}
+	return ack;
+}
+
+static void take_ack(u32 kind, u32 i)
+{
+	struct rec_record rec = begin(kind, i);
+	struct cca_ack ack = make_ack(i);
+
+	rec_put_ack(&rec, &ack);
+	if (kind == REC_WINDOW_ACK && r.header.id != CCA_ID_reno)
+		rec_put_window(&rec, &window[i]);
+	if (is_rtcp(r.header.id))
+		rec.word[RTCP_REC_WAITING] = roll(60) ? 1000000 : 0;
+	put_event(&rec, i);
 }
 
 /* Growth, a threshold or an undo, and what a kernel makes of it. */
-static void ask_step(struct maker *m, u32 i, struct rec_record *r)
+static void call_window(u32 kind, u32 i)
 {
-	bool is_reno = m->header.id == CCA_ID_reno;
-	struct cca_window *w = &m->window[i];
-	u32 acked_pkts = 1 + roll(m, 3), result;
+	struct rec_record rec = begin(kind, i);
+	u32 result;
 
-	rec_put_window(r, w);
-	if (r->kind == REC_GROW) {
-		r->word[REC_ACKED] = acked_pkts;
-		if (is_reno)
-			reno_grow(&m->reno[i], w, acked_pkts);
-		else
-			roccet_flow_grow(&m->roccet[i], w, acked_pkts);
-		rec_put_window_after(r, w);
-		return;
-	}
-	if (r->kind == REC_SSTHRESH)
-		result = is_reno ? reno_ssthresh(&m->reno[i], w) : roccet_flow_ssthresh(&m->roccet[i], w);
-	else
-		result = is_reno ? reno_undo(&m->reno[i], w) : roccet_flow_undo(&m->roccet[i], w);
-	r->word[REC_RESULT] = result;
-	rec_put_window_after(r, w);
-	w->cwnd_pkts = result;
-	if (r->kind == REC_SSTHRESH)
-		w->ssthresh_pkts = result;
+	rec_put_window(&rec, &window[i]);
+	rec.word[REC_ACKED] = kind == REC_GROW ? 1 + roll(3) : 0;
+	result = put_event(&rec, i);
+	if (kind != REC_GROW)
+		window[i].cwnd_pkts = result;
+	if (kind == REC_SSTHRESH)
+		window[i].ssthresh_pkts = result;
 }
 
-static void tell_step(struct maker *m, u32 i, struct rec_record *r)
+static void take_event(u32 i)
 {
-	struct cca_window before = m->window[i];
-	struct roccet_flow *f = &m->roccet[i];
-	struct cca_ack ack;
+	/* R-TCP: recovery for the most part, because a timeout forgets what was in flight. */
+	u32 kinds = is_rtcp(r.header.id) && roll(4) ? 2 : 6;
+	struct cca_event ev = { (enum cca_event_kind)roll(kinds), now_us, 5, 10, MSS };
+	struct rec_record rec = begin(REC_EVENT, i);
 
-	make_ack(m, i, &ack);
-	if (m->header.id == CCA_ID_reno) {
-		rec_put_ack(r, &ack);
-		return;
-	}
-	ens_flow_set_class(&f->ens, (u8)roll(m, 2));
-	roccet_flow_on_ack(f, roccet_defaults(m), &m->table, &ack, &m->window[i]);
-	ens_flow_put_ack(r, &f->ens, &ack, m->table.generation, m->params.version);
-	roccet_put_windows(r, &before, &m->window[i]);
-	roccet_put_outcome(r, f);
+	/* It rests: data again. */
+	if (is_rtcp(r.header.id) && !flow_rtcp(&r.flows[i].f)->active)
+		ev.kind = CCA_TRANSFER_STARTED;
+	rec_put_event(&rec, &ev);
+	rec_put_window(&rec, &window[i]);
+	put_event(&rec, i);
+	if (ev.kind == CCA_TIMEOUT)
+		window[i].cwnd_pkts = 1;
 }
 
-static void window_step(struct maker *m, u32 i)
+/* Of BBRv3 alone. */
+static void take_loss(u32 i)
 {
-	static const enum rec_kind kinds[] = { REC_GROW, REC_GROW, REC_GROW, REC_GROW, REC_GROW,
-					       REC_TOLD, REC_SSTHRESH, REC_UNDO, REC_EVENT };
-	enum rec_kind kind = kinds[roll(m, 9)];
-	struct cca_event ev = { (enum cca_event_kind)roll(m, 6), m->now_us, 5, 10, MSS };
-	struct rec_record r;
+	struct cca_loss loss = { now_us, delivered[i], 10 + roll(50), 1 + roll(3), (u8)!roll(30) };
+	struct rec_record rec = begin(RTCP_REC_LOSS, i);
 
-	/* ROCCET learns from what it is told, over round trips that nothing interrupts. */
-	if (m->header.id == CCA_ID_roccet && roll(m, 12))
-		kind = roll(m, 2) ? REC_TOLD : REC_GROW;
-	rec_init(&r, kind, i + 1, m->now_us);
-	if (kind == REC_EVENT) {
-		rec_put_event(&r, &ev);
-		if (m->header.id == CCA_ID_roccet) {
-			roccet_flow_on_event(&m->roccet[i], &ev);
-			roccet_put_outcome(&r, &m->roccet[i]);
-		}
-	} else if (kind == REC_TOLD) {
-		tell_step(m, i, &r);
-	} else {
-		ask_step(m, i, &r);
-	}
-	put(m, &r);
-}
-
-/* Round trips in which it learns something. */
-static bool takes_long(const struct maker *m)
-{
-	return m->header.id == CCA_ID_roccet || replay_is_rtcp(m->header.id);
-}
-
-static struct ens_flow *ens_flow_of(struct maker *m, u32 i)
-{
-	switch (m->header.id) {
-	case CCA_ID_gr:
-		return &m->gr[i].ens;
-	case CCA_ID_roccet:
-		return &m->roccet[i].ens;
-	default:
-		return &rtcp_ens_of(m, i)->flow;
-	}
+	rtcp_put_loss(&rec, &loss);
+	put_event(&rec, i);
 }
 
 /* Rows are recalled: for another table, or because there is none any more. */
-static void recall_flow(struct maker *m, u32 i, const struct ens_table *t)
+static void recall_flows(void)
 {
-	struct ens_flow *ens = ens_flow_of(m, i);
-	struct rec_record r;
+	u32 i;
 
-	rec_init(&r, REC_RECALL, i + 1, m->now_us);
-	if (m->header.id == CCA_ID_gr)
-		gr_flow_recall(&m->gr[i], gr_defaults(m), t, m->now_us);
-	else if (m->header.id == CCA_ID_roccet)
-		roccet_flow_recall(&m->roccet[i], roccet_defaults(m), t, m->now_us);
-	else
-		rtcp_ens_recall(rtcp_ens_of(m, i), client_of(m, i), rtcp_defaults(m), t, m->now_us,
-				rtcp_set_of_flow(m, i));
-	if (ens->turn == ENS_WAITED)
-		return;
-	ens_flow_put_recall(&r, ens, t ? t->generation : 0, m->params.version);
-	if (m->header.id == CCA_ID_gr)
-		ens_flow_put_outcome(&r, ens, &m->gr[i].params, m->header.id);
-	else if (m->header.id == CCA_ID_roccet)
-		ens_flow_put_outcome(&r, ens, &m->roccet[i].params, m->header.id);
-	else
-		put_rtcp_recall(m, i, &r);
-	put(m, &r);
+	for (i = 0; table.generation % 2 && i < FLOWS; i++) {
+		struct rec_record rec = begin(REC_RECALL, i);
+
+		rec.table = table.generation % 4 == 1 ? table.generation : 0;
+		put_event(&rec, i);
+	}
 }
 
-static void step(struct maker *m, u32 i)
+/* The table and the parameters change; a flow that is not recorded has an ACK of the shared client. */
+static void change_what_is_in_force(void)
 {
-	u32 k;
+	struct cca_ack ack;
 
-	if (m->header.id != CCA_ID_reno && !roll(m, 200)) {
-		tell_table(m);
-		for (k = 0; m->table.generation % 2 && k < FLOWS; k++)
-			recall_flow(m, k, m->table.generation % 4 == 1 ? &m->table : NULL);
+	if (r.header.id == CCA_ID_reno)
+		return;
+	if (!roll(200)) {
+		put_table();
+		recall_flows();
 	}
-	if (m->header.id != CCA_ID_reno && !roll(m, 200))
-		tell_params(m);
-	m->now_us += roll(m, takes_long(m) ? 8000 : 2000);
-	if (m->header.id == CCA_ID_gr)
-		gr_step(m, i);
-	else if (replay_is_rtcp(m->header.id))
-		rtcp_step(m, i);
+	if (!roll(200))
+		put_params();
+	if (!is_rtcp(r.header.id) || roll(100))
+		return;
+	ack = make_ack(2);
+	ack.acked_pkts = 1;
+	rtcp_client_on_ack(&r.clients[0].client, (const struct rtcp_params *)(const void *)params, &ack);
+	put_client(&r.clients[0].client);
+}
+
+/* Most records are ACKs. Flows learn over round trips that nothing interrupts. */
+static u32 any_kind(void)
+{
+	bool is_window = is_window_mode(r.header.id);
+
+	if (!roll(r.header.id == CCA_ID_roccet ? 100 : 25))
+		return REC_EVENT;
+	if (is_window && !roll(r.header.id == CCA_ID_reno ? 4 : 40))
+		return REC_SSTHRESH + roll(2);
+	if (r.header.id == CCA_ID_rtcp_bbr3 && !roll(10))
+		return RTCP_REC_LOSS;
+	return !is_window ? REC_ACK : roll(5) < 2 ? REC_GROW : REC_WINDOW_ACK;
+}
+
+static void step(u32 i)
+{
+	u32 kind = any_kind();
+
+	change_what_is_in_force();
+	now_us += roll(r.header.id == CCA_ID_roccet || is_rtcp(r.header.id) ? 8000 : 2000);
+	if (is_rtcp(r.header.id) && !flow_rtcp(&r.flows[i].f)->active)
+		kind = REC_EVENT;
+	if (kind == REC_EVENT)
+		take_event(i);
+	else if (kind == REC_ACK || kind == REC_WINDOW_ACK)
+		take_ack(kind, i);
+	else if (kind == RTCP_REC_LOSS)
+		take_loss(i);
 	else
-		window_step(m, i);
+		call_window(kind, i);
 }
 
 static u32 id_of(const char *name)
@@ -282,36 +346,39 @@ static u32 id_of(const char *name)
 
 int main(int argc, char **argv)
 {
-	static struct maker m;
+	static const struct rec_header header = {
+		REC_MAGIC, REC_VERSION, sizeof(header), sizeof(struct rec_record), 0, 0, 0,
+	};
 	u32 i, events;
 
 	if (argc != 5)
 		return 2;
-	m.header.id = id_of(argv[1]);
-	m.dice = strtoull(argv[2], NULL, 10);
+	replay_init(&r);
+	r.header = header;
+	r.header.id = id_of(argv[1]);
+	dice = strtoull(argv[2], NULL, 10);
 	events = (u32)strtoul(argv[3], NULL, 10);
-	m.file = fopen(argv[4], "wb");
-	if (!m.file)
+	file = fopen(argv[4], "wb");
+	if (!file)
 		return 2;
-	m.header.magic = REC_MAGIC;
-	m.header.version = REC_VERSION;
-	m.header.header_bytes = sizeof(m.header);
-	m.header.record_bytes = sizeof(struct rec_record);
-	m.now_us = START_US;
-	fwrite(&m.header, sizeof(m.header), 1, m.file);
-	make_table(&m);
-	cca_params_init(m.params.value, m.header.id);
-	if (m.header.id != CCA_ID_reno) {
-		tell_params(&m);
-		tell_table(&m);
+	fwrite(&r.header, sizeof(r.header), 1, file);
+	make_table();
+	cca_params_init(params, r.header.id);
+	if (r.header.id != CCA_ID_reno) {
+		put_params();
+		put_table();
 	}
 	for (i = 0; i < FLOWS; i++)
-		start_flow(&m, i);
+		start_flow(i);
 	for (i = 0; i < events; i++)
-		step(&m, i % FLOWS);
-	for (i = 0; replay_is_rtcp(m.header.id) && i < FLOWS; i++)
-		leave_rtcp(&m, i);
-	rewind(m.file);
-	fwrite(&m.header, sizeof(m.header), 1, m.file);
-	return fclose(m.file) ? 2 : 0;
+		step(i % FLOWS);
+	for (i = 0; is_rtcp(r.header.id) && i < FLOWS; i++) {
+		struct rec_record rec = begin(RTCP_REC_LEAVE, i);
+
+		put_event(&rec, i);
+	}
+	rewind(file);
+	fwrite(&r.header, sizeof(r.header), 1, file);
+	replay_close(&r);
+	return fclose(file) ? 2 : 0;
 }

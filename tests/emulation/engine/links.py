@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from emulation import FlowSpec, LinkSpec, QoS, Scenario, simulate
+from emulation import ElementQoS, FlowSpec, LinkSpec, QoS, Scenario, simulate
 from emulation.traces import Trace
 
 RATE_MBPS = 20.0
@@ -33,3 +33,24 @@ def run(*flows: FlowSpec, link: LinkSpec | None = None, duration_s: float = 30.0
 def departures_ms(qos: QoS) -> list[int]:
     """When packets left, from a run measured in windows of 1 ms."""
     return np.repeat(qos.windows.start_ms, qos.windows.packets.astype(int)).tolist()
+
+
+def element(qos: QoS, name: str) -> ElementQoS:
+    return next(row for row in qos.elements if row.name == name)
+
+
+def assert_balanced(qos: QoS) -> None:
+    """No element loses a packet, what one passed has entered the next, and no figure is beyond its range."""
+    assert qos.elements[0].entered == qos.sent
+    for row in qos.elements:
+        assert row.entered == row.passed + row.dropped + row.inside
+        assert 0 <= row.codel_dropped <= row.dropped
+    for row, following in zip(qos.elements, qos.elements[1:], strict=False):
+        assert following.entered == row.passed
+    link = element(qos, "link")
+    assert (link.passed, link.dropped, link.inside) == (qos.simulated_packets, qos.dropped, qos.queued)
+    assert qos.lost_at_random <= qos.simulated_packets
+    assert qos.queueing_delay.total == qos.packets == qos.windows.packets.sum() <= qos.simulated_packets
+    assert 0 <= qos.retransmission_rate <= 1
+    if qos.acks is not None:
+        assert qos.acks.entered == qos.acks.passed + qos.acks.inside

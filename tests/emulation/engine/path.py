@@ -68,11 +68,11 @@ class Path:
         self._send(self.sender.more(self.now_ns, pkts))
         return self
 
-    def told(self, *kinds: str) -> list[tuple[float, str, list[int]]]:
-        """What the algorithm was told: (ms, kind, figures)."""
-        return [(at_us / 1000, kind, figures) for at_us, kind, figures in self.sender.told if kind in kinds]
+    def reports(self, *kinds: str) -> list[tuple[float, str, list[int]]]:
+        """The notifications of the algorithm: (ms, kind, figures)."""
+        return [(at_us / 1000, kind, figures) for at_us, kind, figures in self.sender.reports if kind in kinds]
 
-    def resent(self) -> list[tuple[float, int]]:
+    def retransmitted(self) -> list[tuple[float, int]]:
         """When which number was sent again."""
         seen: set[int] = set()
         again = []

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from emulation import EmulationError, simulate
-from emulation.files import load_scenario
+from emulation.scenario.files import load_scenario
+from tests.emulation.engine.links import assert_balanced
 from tests.emulation.engine.test_determinism import fingerprint
 from tests.prove.fuzz_scenarios import check, fault_of, minimise
 from tests.prove.scenarios import CCAS, Drawn, draw, load, save
@@ -21,7 +22,7 @@ NUMBERS = range(1_000_000, 1_000_300)
 @pytest.mark.parametrize("first", NUMBERS[::50])
 def test_drawn_scenarios_add_up_and_complete(first: int) -> None:
     for number in range(first, first + 50):
-        check(load(draw(number)))
+        assert_balanced(check(load(draw(number))))
 
 
 def test_drawn_scenarios_cover_every_algorithm_element_and_kind_of_link() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulation import BaseDelay, DelayStep, FlowSpec, LinkSpec, ReceiverSpec, Scenario, simulate, simulate_many
+from emulation import BaseDelay, DelayStep, FlowSpec, LinkSpec, ReceiverSpec, Scenario, simulate
 from tests.emulation.engine.links import departures_ms, fixed, run
 
 
@@ -87,11 +87,3 @@ def test_packets_acks_and_the_clock_add_up_under_any_delays(
 ) -> None:
     link = LinkSpec(rate_mbps=rate_mbps, delays=of, loss=loss, buffer_pkts=50)
     simulate(Scenario(link=link, flows=FLOWS, duration_s=3, seed=seed), audit=True)
-
-
-def test_delays_give_the_same_run_on_any_number_of_threads() -> None:
-    links = [LinkSpec(rate_mbps=rate, delays=delays((0, 25), (0.7, 60), period_s=1.4)) for rate in (1, 5, 20, 40)]
-    scenarios = [Scenario(link=link, flows=FLOWS, duration_s=6, seed=3) for link in links]
-    first = [str(qos.summary()) for qos in simulate_many(scenarios, threads=1)]
-    for threads in (1, 3):
-        assert [str(qos.summary()) for qos in simulate_many(scenarios, threads=threads)] == first

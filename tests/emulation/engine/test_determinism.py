@@ -9,10 +9,11 @@ import sys
 import numpy as np
 import pytest
 
-from emulation import EmulationError, FlowSpec, LinkSpec, QoS, Scenario, simulate, simulate_many
+from emulation import BaseDelay, DelayStep, FlowSpec, LinkSpec, QoS, Scenario, VideoSpec, simulate, simulate_many
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 from tests.emulation.engine.links import fixed
+from tests.prove.scenarios import draw, load
 
 PARAMS = [
     {"bandwidth_window_us": 20_000, "adaptation_interval_us": 5_000, "delay_threshold_us": 35_000},
@@ -35,6 +36,18 @@ def scenarios() -> list[Scenario]:
     ]
 
 
+def scenarios_of_every_kind() -> list[Scenario]:
+    """Drawn ones, which have all algorithms and elements, one with delays over time, and a video."""
+    steps = (DelayStep(at_s=0, rtt_ms=25), DelayStep(at_s=0.7, rtt_ms=60))
+    delays = LinkSpec(rate_mbps=20, delays=BaseDelay(steps=steps, period_s=1.4))
+    video = FlowSpec(cca="cubic", video=VideoSpec(abr="robust-mpc", chunks=8, page_bytes=200_000))
+    return [
+        *(load(draw(number)) for number in range(40)),
+        Scenario(link=delays, flows=(FlowSpec(cca="cubic"), FlowSpec()), duration_s=6, seed=3),
+        Scenario(link=LinkSpec(rate_mbps=2), flows=(video,), duration_s=100),
+    ]
+
+
 def fingerprint(qos: QoS) -> tuple[object, ...]:
     return (
         str(qos.summary()),
@@ -49,6 +62,8 @@ def test_runs_are_the_same_again_and_on_any_number_of_threads() -> None:
     for threads in (1, 2, 5):
         assert [fingerprint(qos) for qos in simulate_many(scenarios(), threads=threads)] == first
     assert [fingerprint(simulate(s)) for s in reversed(scenarios())] == first[::-1]
+    one, many = ([str(qos.summary()) for qos in simulate_many(scenarios_of_every_kind(), threads=n)] for n in (1, 3))
+    assert one == many
 
 
 def test_the_seed_decides_what_is_lost() -> None:
@@ -137,14 +152,8 @@ def test_epochs_tell_the_level_that_was_measured() -> None:
     rows = tuple((20_000, 5_000, 40_000) for _ in range(20))
     flow = FlowSpec(ensemble_text=ensemble_text(0, rows))
     qos = simulate(Scenario(link=LinkSpec(rate_mbps=7.5), flows=(flow,), duration_s=11))
-    turns = qos.flows[0].turns
+    turns = qos.flows[0].epoch_ends
     assert [turn.epoch for turn in turns] == list(range(1, len(turns) + 1))
     for turn in turns[1:]:
         assert turn.measured_bytes_per_s == pytest.approx(7.5e6 / 8 * 1448 / 1500, rel=0.05)
         assert turn.state == 7
-
-
-def test_a_text_that_the_core_refuses_is_an_error() -> None:
-    scenario = Scenario(link=LinkSpec(rate_mbps=5), flows=(FlowSpec(ensemble_text="ccatune-ensemble 2\n"),))
-    with pytest.raises(EmulationError, match="line 1"):
-        simulate(scenario)

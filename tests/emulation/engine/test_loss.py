@@ -5,68 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from emulation import FlowSpec, LinkSpec, QoS, Scenario, _engine, simulate
+from emulation import FlowSpec, LinkSpec, Scenario, _engine, simulate
 from tests.emulation.engine.links import PACKET_MS, RATE_MBPS, fixed, run, trace
 from tests.emulation.engine.path import Path
-
-FLOWS = st.one_of(
-    st.just(FlowSpec(cca="reno")),
-    st.just(FlowSpec(cca="gr")),
-    st.integers(1, 300).map(fixed),
-    st.integers(20_000, 5_000_000).map(lambda rate: fixed(200, pacing_bytes_per_s=rate)),
-)
-LINKS = st.builds(
-    LinkSpec,
-    rate_mbps=st.floats(0.3, 50),
-    rtt_ms=st.floats(1, 200),
-    buffer_pkts=st.integers(1, 300),
-    loss=st.one_of(st.just(0.0), st.floats(0, 0.4)),
-)
-
-
-def assert_accounted(qos: QoS) -> None:
-    """No packet is lost from the books, and no figure is beyond its range."""
-    assert qos.sent == qos.simulated_packets + qos.dropped + qos.queued
-    assert qos.lost_at_random <= qos.simulated_packets
-    assert qos.packets <= qos.simulated_packets
-    assert qos.queueing_delay.total == qos.packets == qos.windows.packets.sum()
-    assert 0 <= qos.retransmission_rate <= 1
-    # A packet may leave in measured time that was mostly carried before.
-    assert qos.packets * 1500 <= qos.windows.capacity_bytes.sum() + 1500
-
-
-@given(flows=st.lists(FLOWS, min_size=1, max_size=3), link=LINKS, seed=st.integers(0, 2**64 - 1))
-@settings(max_examples=150, deadline=None)
-def test_every_packet_is_accounted_for(flows: list[FlowSpec], link: LinkSpec, seed: int) -> None:
-    assert_accounted(run(*flows, link=link, duration_s=5, warmup_s=1, seed=seed))
-
-
-@given(
-    gaps_ms=st.lists(st.integers(1, 4000), min_size=1, max_size=40),
-    burst=st.integers(1, 40),
-    flow=FLOWS,
-    loss=st.one_of(st.just(0.0), st.floats(0, 0.2)),
-)
-@settings(max_examples=80, deadline=None)
-def test_links_with_outages_lose_no_packet_from_the_books(
-    gaps_ms: list[int], burst: int, flow: FlowSpec, loss: float
-) -> None:
-    times_ms = np.repeat(np.cumsum(gaps_ms), burst).tolist()
-    link = LinkSpec(trace=trace(times_ms, times_ms[-1]), rtt_ms=30, buffer_pkts=50, loss=loss)
-    assert_accounted(run(flow, link=link, duration_s=20))
-
-
-@given(flow=FLOWS, link=LINKS, segments=st.integers(1, 400), seed=st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
-def test_every_file_arrives_whole(flow: FlowSpec, link: LinkSpec, segments: int, seed: int) -> None:
-    sized = flow.model_copy(update={"size_bytes": segments * 1448})
-    qos = run(sized, link=link, duration_s=40_000, seed=seed)
-    assert qos.flows[0].complete_s is not None
-    assert qos.flows[0].goodput_mbps * 40_000 == pytest.approx(segments * 1448 * 8e-6)
-    assert_accounted(qos)
 
 
 def test_a_fixed_window_keeps_the_link_full_under_loss() -> None:
@@ -123,14 +65,14 @@ def test_reno_halves_its_window_in_proportion() -> None:
 
 
 def test_a_filled_hole_is_acknowledged_at_once() -> None:
-    receiver = _engine.LoneReceiver(quick_acks=0)
+    receiver = _engine.LoneReceiver(_engine.ReceiverConfig(quick_acks=0))
     path = Path(fixed(5), 40, meets=lambda p, _now: None if p.tx == 30 else 0.0, receiver=receiver, rtt_ms=100).start()
     path.run(3000)
-    ((resent_ms, seq),) = path.resent()
+    ((retransmitted_ms, seq),) = path.retransmitted()
     assert seq == 30
     filled_ms = next(at_ms for at_ms, ack in path.acks if ack.cumulative > 30)
     # Not 40 ms later.
-    assert filled_ms - resent_ms == pytest.approx(PACKET_MS + 100)
+    assert filled_ms - retransmitted_ms == pytest.approx(PACKET_MS + 100)
 
 
 def outage_link(outage_ms: int) -> LinkSpec:

@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from emulation import FlowSpec, LinkSpec, QoS, ReceiverSpec, Scenario, simulate
-from emulation.path import RateStep
-from emulation.scenario import Cca
+from emulation.scenario.model import Cca
+from emulation.scenario.path import RateStep
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 from tests.emulation.engine.links import run
 
@@ -239,7 +239,7 @@ def with_table(rtt_ms: float, **flow: Any) -> QoS:
 
 def test_a_flow_is_on_the_row_of_its_throughput_and_minimum_rtt() -> None:
     for rtt_ms, second in ((10, 0), (40, 1)):
-        turns = with_table(rtt_ms, ensemble_text=table()).flows[0].turns
+        turns = with_table(rtt_ms, ensemble_text=table()).flows[0].epoch_ends
         assert [turn.epoch for turn in turns] == list(range(1, len(turns) + 1))
         for turn in turns[1:]:
             assert turn.state == min(turn.measured_bytes_per_s // 625_000, 3) * 2 + second

@@ -20,8 +20,8 @@ from emulation import (
     SteppedPolicer,
     simulate,
 )
-from emulation.path import BucketOwner
-from emulation.scenario import MSS_BYTES, Cca, Transfer
+from emulation.scenario.model import MSS_BYTES, Cca, Transfer
+from emulation.scenario.path import BucketOwner
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 
 RATE_MBPS = 2.07
@@ -219,11 +219,11 @@ def table(cca: Cca, *, theta_permille: int = 600, hold_back_permille: int = 0) -
 def test_a_flow_is_on_the_row_of_its_round_trip_and_limit(cca: Cca) -> None:
     flow = policed(FlowSpec(cca=cca, size_bytes=4_000_000, ensemble_text=table(cca))).flows[0]
     limited_ms = next(limit.at_ms for limit in flow.limits if limit.kind == "limited")
-    assert [turn.epoch for turn in flow.turns] == list(range(1, len(flow.turns) + 1))
+    assert [turn.epoch for turn in flow.epoch_ends] == list(range(1, len(flow.epoch_ends) + 1))
     # 36 ms is of the second level, 250 kB/s of the second octave.
-    assert {turn.state for turn in flow.turns if turn.at_ms < limited_ms} == {3}
-    assert {turn.state for turn in flow.turns if turn.at_ms >= limited_ms} == {4}
-    assert any(turn.at_ms == limited_ms for turn in flow.turns)
+    assert {turn.state for turn in flow.epoch_ends if turn.at_ms < limited_ms} == {3}
+    assert {turn.state for turn in flow.epoch_ends if turn.at_ms >= limited_ms} == {4}
+    assert any(turn.at_ms == limited_ms for turn in flow.epoch_ends)
 
 
 @pytest.mark.parametrize("cca", RTCP)

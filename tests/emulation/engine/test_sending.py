@@ -20,7 +20,7 @@ RENO = FlowSpec(cca="reno")
 GR = FlowSpec(cca="gr")
 UNPACED = 10
 
-# The figures of an "ack" in Path.told().
+# The figures of an "ack" in Path.reports().
 ACKED, LOST, IN_FLIGHT, RTT_US, RATE_PKTS, RATE_US, APP_LIMITED, CWND_LIMITED, DELIVERED = range(9)
 
 
@@ -58,7 +58,7 @@ def test_the_delivery_rate_is_the_links(rate_mbps: float) -> None:
     path = Path(fixed(10 + round(1.5 * rate_mbps * 100 / 12)), rate_mbps=rate_mbps).start().run(5000)
     rates = [
         figures[RATE_PKTS] * 12_000 / figures[RATE_US]
-        for at_ms, _, figures in path.told("ack")
+        for at_ms, _, figures in path.reports("ack")
         if at_ms > 1500 and figures[RATE_US]
     ]
     assert len(rates) > 100
@@ -67,7 +67,7 @@ def test_the_delivery_rate_is_the_links(rate_mbps: float) -> None:
 
 def test_the_delivery_rate_of_a_small_window_is_window_over_round_trip() -> None:
     path = Path(fixed(10), rate_mbps=None).start().run(3000)
-    samples = {(f[RATE_PKTS], f[RATE_US]) for at_ms, _, f in path.told("ack") if at_ms > 2500}
+    samples = {(f[RATE_PKTS], f[RATE_US]) for at_ms, _, f in path.reports("ack") if at_ms > 2500}
     # The flight's ACKs come in pairs, in one instant: 2 to 10 are delivered since the one before it.
     assert samples == {(10, 100_000)}
 
@@ -76,8 +76,8 @@ def test_samples_are_marked_from_a_write_into_an_unfilled_window_until_its_fligh
     path = Path(fixed(20), 130, rate_mbps=None).start().run(2000)
 
     def marks(first: int, last: int) -> set[int]:
-        told = [figures for _, _, figures in path.told("ack")]
-        return {figures[APP_LIMITED] for figures in told if first < figures[DELIVERED] <= last}
+        reports = [figures for _, _, figures in path.reports("ack")]
+        return {figures[APP_LIMITED] for figures in reports if first < figures[DELIVERED] <= last}
 
     # Behind the first flight the window is full; the last 10 are all that is left, and no write finds that out.
     assert marks(0, 20) == {1}
@@ -91,15 +91,16 @@ def test_a_write_while_the_window_is_full_marks_nothing() -> None:
     path = Path(fixed(20), 40, rate_mbps=None).start().run(150)
     # 20 of 40 are in flight since 100 ms.
     path.more(100).run(2000)
-    told = [figures for _, _, figures in path.told("ack")]
-    assert {figures[APP_LIMITED] for figures in told if figures[DELIVERED] > 20} == {0}
+    reports = [figures for _, _, figures in path.reports("ack")]
+    assert {figures[APP_LIMITED] for figures in reports if figures[DELIVERED] > 20} == {0}
 
 
 # --- the window's use ------------------------------------------------------------------------------------------------
 
 
 def test_a_receive_window_freezes_slow_start_at_twice_what_it_lets_out() -> None:
-    path = Path(RENO, rate_mbps=None, window_pkts=40, receiver=_engine.LoneReceiver(window_pkts=40)).start().run(10_000)
+    receiver = _engine.LoneReceiver(_engine.ReceiverConfig(window_pkts=40))
+    path = Path(RENO, rate_mbps=None, window_pkts=40, receiver=receiver).start().run(10_000)
     assert max(pkts for _, _, pkts in path.sent) <= 40
     assert path.sender.cwnd_pkts == 80
 
@@ -108,13 +109,13 @@ def test_in_congestion_avoidance_a_window_that_is_never_filled_stays() -> None:
     def meets(packet: Any, _now_ns: int) -> float | None:
         return None if packet.tx == 900 else 0.0
 
-    receiver = _engine.LoneReceiver(window_pkts=100)
+    receiver = _engine.LoneReceiver(_engine.ReceiverConfig(window_pkts=100))
     path = Path(RENO, rate_mbps=None, meets=meets, window_pkts=100, receiver=receiver).start()
     path.run(5000)
     frozen_pkts = path.sender.cwnd_pkts
     path.run(20_000)
     # Half of slow start's frozen 200 (and not the 100 that the receiver takes): never full, it never grows.
-    assert len(path.told("recovery_entered")) == 1
+    assert len(path.reports("recovery_entered")) == 1
     assert frozen_pkts == path.sender.cwnd_pkts
     assert 90 <= frozen_pkts <= 101
 
@@ -123,7 +124,7 @@ def test_a_window_that_is_filled_grows() -> None:
     path = Path(RENO, rate_mbps=None).start().run(350)
     # 10, 20, 40, 80: each round trip doubles it.
     assert path.sender.cwnd_pkts == 80
-    assert all(figures[CWND_LIMITED] for _, _, figures in path.told("ack"))
+    assert all(figures[CWND_LIMITED] for _, _, figures in path.reports("ack"))
 
 
 # --- transfers -------------------------------------------------------------------------------------------------------
@@ -133,7 +134,7 @@ def test_more_data_within_a_timeout_is_a_transfer() -> None:
     path = Path(RENO, 200, rate_mbps=None).start().run(550)
     window_pkts = path.sender.cwnd_pkts
     path.more(100).run(600)
-    assert [(at_ms, kind) for at_ms, kind, _ in path.told("transfer_started", "idle_restart")] == [
+    assert [(at_ms, kind) for at_ms, kind, _ in path.reports("transfer_started", "idle_restart")] == [
         (550.0, "transfer_started")
     ]
     assert path.sender.cwnd_pkts >= window_pkts
@@ -147,13 +148,13 @@ def test_idle_time_halves_the_window_for_each_timeout_down_to_the_initial_one() 
         # RTO is 300 ms: SRTT + 200 ms.
         assert path.sender.cwnd_pkts == max(window_pkts >> halvings, 10)
         kind = "idle_restart" if wait_ms else "transfer_started"
-        assert [told for _, told, _ in path.told("idle_restart", "transfer_started")] == [kind]
+        assert [reports for _, reports, _ in path.reports("idle_restart", "transfer_started")] == [kind]
 
 
 def test_more_data_while_some_is_in_flight_is_no_new_transfer() -> None:
     path = Path(RENO, 15, rate_mbps=None).start().run(150)
     path.more(100).run(3000)
-    assert path.told("transfer_started", "idle_restart") == []
+    assert path.reports("transfer_started", "idle_restart") == []
     assert path.sender.acked_pkts == 115
     assert path.sender.is_complete
 
@@ -181,7 +182,7 @@ def test_a_transfers_last_segment_does_not_wait() -> None:
 
 
 def test_a_receiver_may_acknowledge_a_whole_burst() -> None:
-    receiver = _engine.LoneReceiver(quick_acks=0, burst_pkts=44)
+    receiver = _engine.LoneReceiver(_engine.ReceiverConfig(quick_acks=0, burst_pkts=44))
     path = Path(fixed(30), rate_mbps=None, receiver=receiver).start().run(250)
     # The end of a burst is seen 50 us behind it.
     assert [(at_ms, ack.cumulative) for at_ms, ack in path.acks] == [(100.05, 30), (200.1, 60)]
@@ -201,7 +202,7 @@ def test_what_comes_again_is_reported_and_what_is_beyond_a_hole_in_blocks() -> N
 
 
 def test_a_receive_window_that_sizes_itself_follows_what_is_taken() -> None:
-    receiver = _engine.LoneReceiver(window_pkts=2000, autotune=True)
+    receiver = _engine.LoneReceiver(_engine.ReceiverConfig(window_pkts=2000, autotune=True))
     path = Path(fixed(400), 20_000, rate_mbps=None, window_pkts=45, receiver=receiver).start().run(5000)
     windows = [ack.window_pkts for _, ack in path.acks]
     assert windows == sorted(windows)
@@ -244,7 +245,7 @@ def test_nothing_impossible_happens_and_every_file_completes(
             return None
         return late_ms * chance.random() if chance.random() < late_share else 0.0
 
-    receiver = _engine.LoneReceiver(window_pkts=window_pkts, burst_pkts=burst_pkts)
+    receiver = _engine.LoneReceiver(_engine.ReceiverConfig(window_pkts=window_pkts, burst_pkts=burst_pkts))
     path = Path(flow, size_pkts, rate_mbps=rate_mbps, meets=meets, receiver=receiver, window_pkts=window_pkts)
     sender = path.sender
 
@@ -262,8 +263,8 @@ def test_nothing_impossible_happens_and_every_file_completes(
     beyond = counters["probes"] + counters["timeouts"]
     if flow.cca == "fixed":
         assert max(pkts for _, _, pkts in path.sent) <= flow.params["cwnd_pkts"] + beyond + counters["undone"] * 60
-    told = [kind for _, kind, _ in path.told("recovery_entered", "recovery_left", "undo", "timeout")]
-    for before, after in pairwise(told):
+    reports = [kind for _, kind, _ in path.reports("recovery_entered", "recovery_left", "undo", "timeout")]
+    for before, after in pairwise(reports):
         assert (before, after) not in {("recovery_entered", "recovery_entered"), ("recovery_left", "recovery_left")}
 
 

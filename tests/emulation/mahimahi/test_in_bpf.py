@@ -18,8 +18,8 @@ from emulation.mahimahi import in_bpf
 from emulation.mahimahi.in_bpf import InBpf, available_ccas, can_share
 from emulation.mahimahi.runner import emulate, emulate_each, emulate_many
 from emulation.mahimahi.translate import Runner, files_in_bpf, to_job
-from emulation.qos import QoS
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.run.qos import QoS
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from kmod import bpf_host
 from kmod.bpf_host import BPF_CCAS
 from tests.bpf.sole import built_program, sole_user

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from emulation.pantheon.logs import Departures, Events, FlowEvents, TunnelLog, log_path, write_log
-from emulation.pantheon.metadata import Metadata, Ours, RunNote, write_metadata
+from emulation.mahimahi.logs import Departures, Events, FlowEvents, TunnelLog, log_path, write_log
+from emulation.pantheon.metadata import CcatuneEntries, Metadata, RunNote, write_metadata
 from emulation.pantheon.statistics import write_stats_log
 
 INIT_MS = 1_700_000_000_000.25
@@ -117,7 +117,7 @@ def metadata(
         prepend_mm_cmds="mm-delay 30",
         extra_mm_link_args="--uplink-queue=droptail --uplink-queue-args=packets=200",
         git_summary="no repository",
-        ccatune=Ours(
+        ccatune=CcatuneEntries(
             link=link,
             versions={"ccatune": "0.1.0", "Linux": "6.12.9"},
             ensembles={"gr": "sha256:8d2f6f1c"} if "gr" in schemes else {},

@@ -19,7 +19,7 @@ from emulation.errors import EmulationError
 from emulation.pantheon._pdf import pages_of
 from emulation.pantheon.analysis import Analysis, analyse
 from emulation.pantheon.plots import BLACK, Style, run_figure, styles_of, summary_figure
-from emulation.pantheon.report import write_html, write_pdf, write_results
+from emulation.pantheon.report import write_report, write_results
 from emulation.pantheon.tables import flow_table, left_out_table, overview_table, summary_table
 from tests.emulation.pantheon.folders import MODELS, make_folder
 from tests.figures import is_inside
@@ -78,7 +78,7 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def text(analyses: list[Analysis], tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("page") / "report.html"
-    write_html(analyses, path, styles=KNOWN, now=NOW)
+    write_report(analyses, path, kind="html", styles=KNOWN, now=NOW)
     return path.read_text()
 
 
@@ -105,14 +105,14 @@ def test_the_page_shows_each_link_scheme_run_and_failure(text: str) -> None:
 
 def test_the_same_folders_give_the_same_page(analyses: list[Analysis], tmp_path: Path) -> None:
     for name in ("a", "b"):
-        write_html(analyses[1:], tmp_path / name, styles=KNOWN, now=NOW)
+        write_report(analyses[1:], tmp_path / name, kind="html", styles=KNOWN, now=NOW)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_the_pdf_has_a_page_for_each_link_and_pages_of_six_runs_on_which_nothing_is_cut_off(
     analyses: list[Analysis], tmp_path: Path
 ) -> None:
-    write_pdf(analyses[1:], tmp_path / "report.pdf", styles=KNOWN, now=NOW)
+    write_report(analyses[1:], tmp_path / "report.pdf", kind="pdf", styles=KNOWN, now=NOW)
     content = (tmp_path / "report.pdf").read_bytes()
     assert content.startswith(b"%PDF")
     assert len(re.findall(rb"/Type /Page\b", content)) == 2
@@ -179,9 +179,9 @@ def test_names_are_drawn_as_they_are_written(tmp_path: Path) -> None:
     styles = {"gr": Style("$_$ \x1b[1m", "black", "o")}
     write_results(analyses[0], styles=styles, now=NOW)
     assert "a $_$ link, means" in (folder / "pantheon_summary_mean.svg").read_text()
-    write_html(analyses, folder / "a.html", styles=styles, now=NOW)
+    write_report(analyses, folder / "a.html", kind="html", styles=styles, now=NOW)
     assert r"$b_$\x1b[31m\udcff" in (folder / "a.html").read_text()
-    write_pdf(analyses, folder / "a.pdf", styles=styles, now=NOW)
+    write_report(analyses, folder / "a.pdf", kind="pdf", styles=styles, now=NOW)
 
 
 def test_the_delay_axis_decreases_to_the_right_and_is_logarithmic_over_a_wide_range(analyses: list[Analysis]) -> None:
@@ -248,7 +248,7 @@ def test_tables_mark_the_best_value_and_list_what_does_not_count(analyses: list[
 
 def test_a_report_of_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EmulationError, match="expected at least one data folder to report, got none"):
-        write_html([], tmp_path / "a.html", styles={}, now=NOW)
+        write_report([], tmp_path / "a.html", kind="html", styles={}, now=NOW)
     assert not list(tmp_path.iterdir())
 
 
@@ -258,7 +258,7 @@ def test_a_folder_without_a_valid_run_is_reported(tmp_path: Path) -> None:
         path.unlink()
     analysis = analyse(folder)
     assert all(run.verdict in {"missing", "failed"} for scheme in analysis.schemes for run in scheme.runs)
-    write_html([analysis], tmp_path / "a.html", styles=KNOWN, now=NOW)
-    write_pdf([analysis], tmp_path / "a.pdf", styles=KNOWN, now=NOW)
+    write_report([analysis], tmp_path / "a.html", kind="html", styles=KNOWN, now=NOW)
+    write_report([analysis], tmp_path / "a.pdf", kind="pdf", styles=KNOWN, now=NOW)
     assert "there is no gr_datalink_run1.log" in (tmp_path / "a.html").read_text()
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")

@@ -34,7 +34,7 @@ def test_the_schemes_of_ccatune_all_answer_which_end_listens() -> None:
     found = read_schemes()
     assert {"cubic", "bbr", "gr", "roccet", "rtcp_cubic"} <= found.keys()
     assert {each.run_first() for each in found.values()} <= {"receiver", "sender"}
-    assert all(each.is_ours and each.label for each in found.values())
+    assert all(each.is_built_in and each.label for each in found.values())
 
 
 def test_the_list_of_schemes_names_what_each_lacks() -> None:
@@ -54,7 +54,7 @@ def test_a_checkout_has_its_own_schemes_and_none_of_ours(tmp_path: Path) -> None
         "hanging": "receiver",
         "after_reboot": "receiver",
     }
-    assert not any(each.is_ours for each in found.values())
+    assert not any(each.is_built_in for each in found.values())
 
 
 def test_a_name_with_a_target_is_the_scheme_with_that_delay_class() -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from emulation.errors import EmulationError
+from emulation.mahimahi.logs import Departures, Events, FlowEvents, TunnelLog, log_path
 from emulation.pantheon.analysis import analyse, analyse_log, performance, to_json
-from emulation.pantheon.logs import Departures, Events, FlowEvents, TunnelLog, log_path
 from emulation.pantheon.metadata import Metadata, write_metadata
 from emulation.pantheon.statistics import run_statistics, statistics_text, summarise, update_stats_log
 from tests.emulation.pantheon.folders import make_folder

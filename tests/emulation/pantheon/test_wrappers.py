@@ -21,8 +21,8 @@ SCHEMES = {
     "tquic-copa-0.5": ["tquic.py", "copa-0.5"],
     "tquic-bbr3": ["tquic.py", "bbr3"],
     "libtorrent-ledbat": ["ledbat.py"],
-    "quic-go-reno": ["quic_go.py"],
-    "pion-gcc": ["gcc.py"],
+    "quic-go-reno": ["go_program.py", "quic_go"],
+    "pion-gcc": ["go_program.py", "gcc"],
 }
 # One for each file.
 every_wrapper = pytest.mark.parametrize("scheme", ["tquic-copa", "libtorrent-ledbat", "quic-go-reno", "pion-gcc"])

@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emulation.errors import EmulationError
-from emulation.fidelity.machine import Machine, Watch, is_disturbed
+from emulation.mahimahi.machine import Machine, Watch, is_disturbed
+from emulation.mahimahi.processors import kept_awake
 from emulation.mahimahi.runner import emulate_each
-from emulation.processors import kept_awake
-from emulation.qos import QoS
-from emulation.scenario import Scenario
+from emulation.run.qos import QoS
+from emulation.scenario.model import Scenario
 
 TRIES = 4
 # Shells that woke up late delay packets and pass them on in bursts; by how much is not known.

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from emulation.errors import EmulationError
-from emulation.mahimahi.arrays import find_drops
 from emulation.mahimahi.measure import to_qos
-from emulation.mahimahi.namespace.linklog import LogError, header, read_log
 from emulation.mahimahi.namespace.traffic import INFO_FIELDS
-from emulation.path import AckPath, Policer
-from emulation.qos import SERIES, QoS
-from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
+from emulation.run.qos import SERIES, QoS
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario, Transfer
+from emulation.scenario.path import AckPath, Policer
 
 HEADER = "# mahimahi mm-link (Downlink) [t] > log\n# init timestamp: 1000000\n# base timestamp: 50\n"
 LEAD_MS = 100
@@ -48,45 +46,44 @@ def result(log: str, *, sent: list[list[float]], received: list[list[float]], **
     }
 
 
-def test_a_log_is_read_in_ms_of_its_trace_and_bytes_of_ip() -> None:
-    log = read_log(HEADER + "51 # 1504\n52 + 1504\n53 d 2 3008\n55 - 1504 3\n56 + 56\n57 - 56 1\n")
-    assert log.begun_at_ms == 1_000_050
-    assert log.opportunities_ms == [1]
-    assert log.arrivals_ms == [2]
-    assert (log.departures_ms, log.departed_bytes, log.delays_ms) == ([5], [1500], [3])
-    assert (log.drops_ms, log.dropped_pkts) == ([3], [2])
-    assert read_log(HEADER + "51 # 1504\n52 + 1504\n56 + 56\n57 - 56 1\n", of_acks=True).departures_ms == [7]
+def link_figures(*lines: str, buffer_pkts: int | None = None) -> QoS:
+    """What the link of a run of 1 s gave, with this log."""
+    link = LinkSpec(rate_mbps=1, rtt_ms=40, buffer_pkts=buffer_pkts)
+    scenario = Scenario(name="it", link=link, flows=(FlowSpec(cca="reno"),), duration_s=1)
+    return to_qos(scenario, result(log_text(*lines), sent=[], received=[]), series_every_s=0.001)
 
 
-def test_a_header_counts_when_it_is_all_there() -> None:
-    assert header(HEADER) == (1_000_000, 50)
-    assert header(HEADER[:-1]) is None
-    assert header("") is None
+def drops_by_ms(qos: QoS) -> dict[int, int]:
+    assert qos.element_series is not None
+    dropped = qos.element_series.dropped[:, 0]
+    return {int(at) + 1: int(dropped[at]) for at in np.flatnonzero(dropped)}
+
+
+def test_packets_without_data_are_no_packets_of_the_link() -> None:
+    qos = link_figures("1 # 1504", "2 + 1504", "3 d 2 3008", "5 - 1504 3", "6 + 56", "7 - 56 1")
+    assert (qos.packets, qos.throughput_mbps, qos.capacity_mbps) == (1, 1500 * 8e-6, 1500 * 8e-6)
+    assert drops_by_ms(qos) == {3: 2}
 
 
 @pytest.mark.parametrize("line", ["51 -", "51 - 1504", "x # 1504", "51 ? 1504"])
 def test_a_broken_line_is_named(line: str) -> None:
-    with pytest.raises(LogError, match="line 4: expected such as"):
-        read_log(HEADER + line + "\n")
+    scenario = Scenario(name="it", link=LinkSpec(rate_mbps=1), flows=(FlowSpec(cca="reno"),))
+    with pytest.raises(EmulationError, match="it: mm-link's log, line 4: expected TIME"):
+        to_qos(scenario, result(HEADER + line + "\n", sent=[], received=[]))
 
 
-def test_text_that_is_no_log_is_refused() -> None:
-    with pytest.raises(LogError, match="init and base timestamps"):
-        read_log("hello\n")
+@pytest.mark.parametrize("text", ["", "hello\n", "# a comment\n"])
+def test_text_that_is_no_log_is_refused(text: str) -> None:
+    scenario = Scenario(name="it", link=LinkSpec(rate_mbps=1), flows=(FlowSpec(cca="reno"),))
+    with pytest.raises(EmulationError, match=r"it: mm-link's log.*: expected"):
+        to_qos(scenario, result(text, sent=[], received=[]))
 
 
 def test_drops_are_what_came_and_never_left() -> None:
     # Two come in ms 1 and one leaves; three in ms 2, of which one leaves last: the two others may still be queued.
     lines = ["1 + 1504", "1 + 1504", "2 + 1504", "2 + 1504", "2 + 1504", "3 - 1504 2", "4 - 1504 2"]
-    when, how_many = find_drops(read_log(log_text(*lines)), most_queued_pkts=1)
-    assert (when - LEAD_MS).tolist() == [1, 2]
-    assert how_many.tolist() == [1, 1]
-    assert find_drops(read_log(log_text(*lines)), most_queued_pkts=None)[1].tolist() == [1]
-
-
-def test_drops_that_the_log_names_are_taken_as_they_are() -> None:
-    when, how_many = find_drops(read_log(log_text("1 + 1504", "1 d 1 1504", "9 + 1504")), most_queued_pkts=1)
-    assert ((when - LEAD_MS).tolist(), how_many.tolist()) == ([1], [1])
+    assert drops_by_ms(link_figures(*lines)) == {1: 1}
+    assert drops_by_ms(link_figures(*lines, "5 + 1504", buffer_pkts=1)) == {1: 1, 5: 1}
 
 
 def ten_packets_in_two_seconds(**changes: Any) -> QoS:
@@ -175,12 +172,6 @@ def test_a_flow_without_samples_has_figures_of_nothing() -> None:
     qos = to_qos(scenario, result(HEADER, sent=[], received=[]), series_every_s=0.5)
     assert (qos.packets, qos.throughput_mbps, qos.utilization) == (0, 0, 0)
     assert qos.flows[0].retransmission_rate == 0
-
-
-def test_a_run_without_a_log_is_told() -> None:
-    scenario = Scenario(name="it", link=LinkSpec(rate_mbps=1), flows=(FlowSpec(cca="reno"),))
-    with pytest.raises(EmulationError, match="it: mm-link's log: expected"):
-        to_qos(scenario, result("", sent=[], received=[]))
 
 
 def policed(time_s: float, came: int, passed: int, *, at: int = 0) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from emulation.mahimahi.namespace.policer import rules
-from emulation.qos import QoS
-from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
-from emulation.simulator import simulate
+from emulation.run.qos import QoS
+from emulation.run.simulator import simulate
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario, Transfer
 from tests.emulation.real_links.quiet import least_disturbed
 
 # 1000 packets with data, and as many without, as fast as they can be sent to a bucket of this namespace.

@@ -19,9 +19,9 @@ from emulation.errors import EmulationError
 from emulation.mahimahi.arrays import link_arrays
 from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.runner import cores_of, emulate, emulate_many, host_runner, side_by_side
-from emulation.path import AckPath
-from emulation.qos import QoS
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.run.qos import QoS
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.path import AckPath
 from tests.emulation.real_links.quiet import Runs, least_disturbed
 
 LINK = LinkSpec(rate_mbps=12, rtt_ms=40, buffer_pkts=100)
@@ -143,15 +143,20 @@ def below(parent: int) -> set[int]:
 
 
 def state_of_the_machine() -> dict[str, object]:
-    """What a run could leave: mounts, rules, settings, network devices, files."""
+    """What a run could leave: mounts, rules, settings, network devices, files.
+
+    Of mounts it has those at the places that runs use. Other programs on the machine may mount something elsewhere.
+    """
+    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    places = sorted(words[4] for words in mounts if words[4].startswith(("/run", "/etc", "/usr")))
     rules = subprocess.run(["iptables-save", "-t", "nat"], capture_output=True, text=True, check=False).stdout
     return {
-        "mounts": sorted(Path("/proc/self/mountinfo").read_text().splitlines()),
+        "mounts": [place for place in places if not place.startswith("/run/netns")],
         "rules": [line for line in rules.splitlines() if "-A" in line],
         "ip_forward": Path("/proc/sys/net/ipv4/ip_forward").read_text(),
         "tcp_wmem": Path("/proc/sys/net/ipv4/tcp_wmem").read_text(),
         "devices": sorted(path.name for path in Path("/sys/class/net").iterdir()),
-        "files": sorted(path.name for path in Path("/run").iterdir()),
+        "files": sorted(path.name for path in Path("/run").iterdir() if path.name != "netns"),
     }
 
 

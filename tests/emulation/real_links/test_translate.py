@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from pydantic import Field
 
-from emulation.delays import BaseDelay, DelayStep
 from emulation.errors import EmulationError
 from emulation.mahimahi.namespace.policer import police, rules
 from emulation.mahimahi.translate import Runner, ack_opportunities_ms, check_fields, link_opportunities_ms, to_job
-from emulation.path import AckPath, LinkRate, Policer, RandomLoss, RateStep
-from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
-from emulation.simulator import simulate
+from emulation.run.simulator import simulate
+from emulation.scenario.delays import BaseDelay, DelayStep
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario, Transfer
+from emulation.scenario.path import AckPath, LinkRate, Policer, RandomLoss, RateStep
 from emulation.traces import Trace
 
 HOST = Runner(name="mahimahi", algorithms={"reno": "reno", "cubic": "cubic", "bbr": "bbr"})
-GUEST = Runner(name="vm", algorithms={"gr": "gr", "reno": "ccatune_reno"}, tunable=frozenset({"gr"}), lead_ms=8000)
+GUEST = Runner(name="vm", algorithms={"gr": "gr", "reno": "guests_reno"}, tunable=frozenset({"gr"}), lead_ms=8000)
 
 
 def scenario(link: dict[str, Any] | None = None, *flows: FlowSpec, **fields: Any) -> Scenario:

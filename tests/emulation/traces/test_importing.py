@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulation.errors import TraceError
-from emulation.files import load_scenario
+from emulation.scenario.files import load_scenario
 from emulation.traces import Trace, read
 from emulation.traces._tables import Piece
 from emulation.traces.cli import traces

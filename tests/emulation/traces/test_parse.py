@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Boundary rows for every kind of bad line, and agreement of the fast path with Python's own int()."""
+"""Boundary rows for every kind of bad line, and agreement with Python's own int()."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulation.traces import TraceError
-from emulation.traces._parse import MAX_TIME_MS, _parse_blocks, parse_trace
+from emulation.traces._parse import MAX_TIME_MS, parse_trace
 
 TIMES = st.lists(st.integers(0, 10) | st.integers(0, MAX_TIME_MS), min_size=1, max_size=80).map(sorted)
 
@@ -33,13 +33,6 @@ def test_any_bytes_are_read_or_refused_with_the_name(data: bytes) -> None:
         assert message.startswith("some.down")
         return
     assert parsed.tolist() == [int(line) for line in data.replace(b"\r\n", b"\n").split()]
-
-
-@given(TIMES.filter(lambda times: times[-1] < 10**9))
-def test_ordinary_files_take_the_fast_path(times_ms: list[int]) -> None:
-    parsed = _parse_blocks(np.frombuffer(text(times_ms), dtype=np.uint8))
-    assert parsed is not None
-    assert parsed.tolist() == times_ms
 
 
 def test_leading_zeros_are_numbers() -> None:

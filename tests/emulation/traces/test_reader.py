@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulation.scenario import LinkSpec, Scenario
+from emulation.scenario.model import LinkSpec, Scenario
 from emulation.traces import TraceError, read, read_recordings
 from emulation.traces import _sources as sources
 

@@ -128,16 +128,16 @@ def test_a_clock_that_was_ahead_refuses_no_token_for_longer_than_it_was(seconds,
     seconds.now_s += 5
     assert other.with_token(caller.token).get("/v1/channels").status_code == 200
     # The correction costs one query of all tokens, and the next query asks for changes only.
-    version = other.app.state.context.tokens._version
+    version = other.part(KnownTokens)._version
     seconds.now_s += 5
     other.get("/v1/channels")
-    assert other.app.state.context.tokens._version == version > 0
+    assert other.part(KnownTokens)._version == version > 0
 
 
 @sqlite_alone
 def test_an_expired_token_leaves_the_memory_with_a_query_and_is_read_again_if_the_clock_is_set_back(seconds, api):
     caller = api.limited("read", lifetime_s=3600)
-    tokens = api.app.state.context.tokens
+    tokens = api.part(KnownTokens)
     n_tokens = len(tokens)
     api.clock.advance(seconds=3600)
     seconds.now_s += 61
@@ -222,7 +222,7 @@ def test_the_last_use_of_a_token_is_written_from_time_to_time(api):
     api.limited("read").get("/v1/channels")
     assert [row["last_used_at"] for row in api.get("/v1/tokens").json()["items"]] == [None, None]
     api.clock.advance(seconds=60)
-    asyncio.run(api.app.state.context.tokens.write_uses())
+    asyncio.run(api.part(KnownTokens).write_uses())
     used = [row["last_used_at"] for row in api.get("/v1/tokens").json()["items"]]
     assert used == ["2026-03-01T12:01:00Z"] * 2
 
@@ -282,7 +282,7 @@ def test_every_answer_has_a_request_id_of_its_own(api, monkeypatch):
     def fail(*_arguments, **_options):
         raise RuntimeError("the inside")
 
-    monkeypatch.setattr("serving.ensembles.service.page", fail)
+    monkeypatch.setattr("serving.ensembles.repository.page_newest_first", fail)
     answers.append(api.get("/v1/ensembles"))
     assert [answer.status_code for answer in answers] == [200, 200, 403, 404, 413, 500]
     assert len({answer.headers["x-request-id"] for answer in answers}) == len(answers)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import pytest
 
 import ccatune
-from serving._connecting import token_from
+from serving.commands.options import token_from
 from serving.errors import RegistryClientError
 from tests.serving.running import Running
 

@@ -35,31 +35,6 @@ def audit(api, **filters):
     return [(row["actor"], row["action"], row["target"]) for row in rows]
 
 
-def test_anonymous_callers_make_no_token(api, problem):
-    problem(make(api.anonymous), status=401)
-    assert len(api.get("/v1/tokens").json()["items"]) == 1
-
-
-def test_anonymous_callers_list_no_tokens(api, problem):
-    problem(api.anonymous.get("/v1/tokens"), status=401)
-
-
-def test_anonymous_callers_revoke_no_token(api, problem):
-    token_id = make(api).json()["id"]
-    problem(api.anonymous.request("DELETE", f"/v1/tokens/{token_id}"), status=401)
-    assert {row["state"] for row in api.get("/v1/tokens").json()["items"]} == {"active"}
-
-
-def test_anonymous_callers_disable_no_principal(api, problem):
-    make(api)
-    problem(api.anonymous.request("DELETE", "/v1/principals/web-1"), status=401)
-    assert {row["state"] for row in api.get("/v1/tokens").json()["items"]} == {"active"}
-
-
-def test_anonymous_callers_read_no_audit_log(api, problem):
-    problem(api.anonymous.get("/v1/audit"), status=401)
-
-
 def test_a_token_is_shown_once_and_kept_only_as_its_digest(api):
     answer = make(api)
     assert answer.status_code == 201

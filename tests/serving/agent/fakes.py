@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the agent's tests put in the place of the kernel and of the registry, and the tables they use.
+"""What the agent's tests put in the place of the kernel and of the registry, the tables they use, and a server.
 
 FakeTree IS A FAKE of the module's tree: it keeps texts in memory, applies the
 serial rules of kmod/core/ensemble.h (`ens_admit`) to the header lines, and
@@ -13,15 +13,24 @@ import errno
 import io
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, cast
 
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble
-from serving.agent import EventLog, Table
+from serving.agent.applier import Applier
+from serving.agent.client import RegistryClient
+from serving.agent.kernel import Tree
+from serving.agent.log import EventLog
+from serving.agent.settings import AgentSettings
+from serving.agent.state import CcaReport, PollResult, State
+from serving.agent.store import LAST_KNOWN_GOOD, Store
+from serving.agent.table import Table
 
 COLUMNS = ("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us")
 PARAMETERS = "".join(
@@ -81,10 +90,7 @@ def answer(offered: Table, **changes: Any) -> bytes:
 
 
 class FakeTree:
-    """A fake of /proc/net/ccatune with the CCA `gr`. `on_access` is called before each access and may raise.
-
-    knows_mark: False makes it a module from before the mark `urgent`.
-    """
+    """A fake of /proc/net/ccatune with the CCA `gr`. `on_access` is called before each access and may raise."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -94,7 +100,6 @@ class FakeTree:
         self.parameters = PARAMETERS
         self.loaded = True
         self.loads = 1
-        self.knows_mark = True
         self.refuse_with: int | None = None
         self.alter: Callable[[str], str] = lambda text: text
         self.accepted: list[str] = []
@@ -129,8 +134,6 @@ class FakeTree:
         assert text.endswith("\n")
         assert text.splitlines()[-1].startswith("end ")
         now, offered = header(self.text), header(text)
-        if offered["urgent"] == "1" and not self.knows_mark:
-            self._refuse(errno.EINVAL)
         if (now["registry"], now["channel"]) == (offered["registry"], offered["channel"]):
             if int(offered["serial"]) < int(now["serial"]):
                 self._refuse(errno.ESTALE)
@@ -155,10 +158,10 @@ class FakeTree:
 
     def _status(self) -> str:
         of = header(self.text)
-        urgent = f"urgent {of['urgent']}\n" if self.knows_mark else ""
         return (
             f"module {self.module}\ninstance {self.loads}\ngeneration {self.generation}\nregistry {of['registry']}\n"
-            f"channel {of['channel']}\nserial {of['serial']}\n{urgent}digest {of['digest']}\n"
+            f"channel {of['channel']}\nserial {of['serial']}\nurgent {of['urgent']}\n"
+            f"digest {of['digest']}\n"
             f"rejected_writes {self.rejected}\n"
         )
 
@@ -170,6 +173,89 @@ def header(text: str) -> dict[str, str]:
     assert mark in {"", "urgent"}
     urgent = "1" if mark else "0"
     return {"registry": "-", "channel": "-", "digest": "-", **lines, "serial": serial, "urgent": urgent}
+
+
+def settings_of(folder: Path, url: str = "http://127.0.0.1:9", **changed: Any) -> AgentSettings:
+    """Settings of an agent that looks often and waits little. At the default address nobody listens."""
+    usual = {
+        "url": url,
+        "ccas": ("gr",),
+        "state_dir": folder / "state",
+        "agent_id": "host",
+        "interval_s": 0.05,
+        "timeout_s": 20,
+        "backoff_max_s": 0.2,
+        "report_spread_s": 0,
+    }
+    return AgentSettings(**{**usual, **changed})
+
+
+def client_to(url: str, **changed: Any) -> RegistryClient:
+    """A client of a registry. changed: settings."""
+    return RegistryClient(settings_of(Path("/nonexistent"), url, **{"agent_id": "", **changed}))
+
+
+def applier_of(tree: Tree, store: Store, *, boot_id: str = "boot-1", log: io.StringIO | None = None, cca: str = "gr",
+               clock: Callable[[], float] = time.monotonic, **changed: Any) -> Applier:  # fmt: skip
+    """An applier of one CCA. changed: settings."""
+    settings = settings_of(store.root.parent, **changed)
+    return Applier(cca, settings=settings, tree=tree, store=store, log=log_to(log), boot_id=boot_id, clock=clock)
+
+
+class Server:
+    """A server with an agent that can be started again, and what it keeps over a restart or a reboot."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tree = FakeTree()
+        self.store = Store(folder)
+        self.boot_id = "boot-1"
+        self.log = io.StringIO()
+        self.now_s = 0.0
+        self.restart()
+
+    def restart(self, **changed: Any) -> None:
+        """Start the agent anew; the kernel and the disk stay as they are. changed: settings."""
+        self.applier = applier_of(
+            self.tree, self.store, boot_id=self.boot_id, log=self.log, clock=lambda: self.now_s, **changed
+        )
+        self.applier.start()
+
+    def reboot(self, **changed: Any) -> None:
+        """Empty the kernel and start the agent."""
+        self.tree.reload()
+        self.boot_id += "+"
+        self.restart(**changed)
+
+    def offer(self, offered: Table) -> None:
+        """The registry offers a table."""
+        self.applier.receive(PollResult(State.IN_SYNC, offered))
+
+    def unchanged(self) -> None:
+        """The registry says that its last offer is still current."""
+        self.applier.receive(PollResult(State.IN_SYNC))
+
+    def lose_registry(self, error: str = "gone") -> None:
+        """The registry does not answer."""
+        self.applier.receive(PollResult(State.OFFLINE, error=error))
+
+    def by_hand(self, text: str) -> None:
+        """An operator writes a table, or `clear`."""
+        self.tree.write("gr", "ensemble", text)
+        self.applier.check()
+
+    @property
+    def report(self) -> CcaReport:
+        """What the registry is sent."""
+        return self.applier.report()
+
+    @property
+    def state(self) -> State:
+        """The state of the report."""
+        return self.report.state
+
+    def good(self) -> Table | None:
+        """The last known good on disk."""
+        return self.store.load_table("gr", LAST_KNOWN_GOOD)
 
 
 def log_to(stream: io.StringIO | None = None) -> EventLog:
@@ -272,6 +358,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+def wait_until(holds: Callable[[], bool], *, limit_s: float = 60.0) -> None:
+    """Wait until this holds."""
+    deadline_s = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
 
 
 def etag(offered: Table | None) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kmod.bpf_host import BPF_CCAS
-from serving.agent.enable import ALLOWED, DEFAULT, Switch
+from serving.agent.switch import ALLOWED, DEFAULT, Switch
 
 AVAILABLE = "tcp_available_congestion_control"
 

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from serving.agent import Table
 from serving.agent.store import Store
+from serving.agent.table import Table
 from serving.agent.trust import Trust
 from serving.signatures import (
     DeploymentStatement,

@@ -8,22 +8,22 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from serving.agent import AgentSettings, Store, Tree, state_cli
 from serving.agent import cli as agent_cli
+from serving.agent import commands
 from serving.agent.cli import run
+from serving.agent.kernel import Tree
 from serving.agent.log import EventLog, is_journal
-from serving.agent.store import LAST_KNOWN_GOOD, STATE
-from tests.serving.agent.fakes import FakeRegistry, FakeTree, answer, fake_registry, table
+from serving.agent.settings import AgentSettings
+from serving.agent.store import LAST_KNOWN_GOOD, STATE, Store
+from tests.serving.agent.fakes import FakeRegistry, FakeTree, table
 
 ONE, TWO = table(1), table(2)
 
@@ -33,12 +33,6 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(agent_cli, "DEFAULT_CONFIG", tmp_path / "no-agent.toml")
     for name in [name for name in os.environ if name.startswith("CCATUNE_AGENT_")]:
         monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def registry() -> Iterator[FakeRegistry]:
-    with fake_registry() as fake:
-        yield fake
 
 
 @pytest.fixture
@@ -113,15 +107,6 @@ def test_dry_run_leaves_the_state_folder_as_it_was(
 
 
 @pytest.mark.usefixtures("tree")
-def test_dry_run_names_an_offer_that_would_be_refused(
-    tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
-) -> None:
-    registry.answer_with(200, answer(ONE, cca="reno"))
-    assert run([*options(tmp_path, registry), "--dry-run"]) == 1
-    assert "expected cca gr, got 'reno'" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("tree")
 def test_dry_run_names_a_damaged_file_and_leaves_it(
     tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,19 +116,6 @@ def test_dry_run_names_a_damaged_file_and_leaves_it(
     assert run([*options(tmp_path, registry), "--dry-run"]) == 0
     assert "is damaged and is not used" in capsys.readouterr().out
     assert (tmp_path / "state" / "gr" / LAST_KNOWN_GOOD).read_bytes() == b"half"
-
-
-@pytest.mark.usefixtures("tree")
-def test_status_shows_what_was_last_known(
-    tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
-) -> None:
-    registry.offer(ONE)
-    run([*options(tmp_path, registry), "--once"])
-    capsys.readouterr()
-    assert run(["status", "--state-dir", str(tmp_path / "state")]) == 1  # no agent is running
-    out = capsys.readouterr().out
-    assert "gr: Unsigned; offered serial 1, in force serial 1" in out
-    assert out.endswith("not running\nfalls short: not running\n")
 
 
 @pytest.mark.usefixtures("tree")
@@ -233,25 +205,12 @@ def test_fault_of_the_agent_has_a_status_that_no_answer_has(
     def fail(_: Any) -> Tree:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(state_cli, "Store", fail)
+    monkeypatch.setattr(commands, "Store", fail)
     monkeypatch.setattr(sys, "argv", ["ccatune-agent", "status"])
     with pytest.raises(SystemExit) as ended:
         agent_cli.main()
     assert ended.value.code == 70
     assert "ZeroDivisionError" in capsys.readouterr().err
-
-
-def test_resume_leaves_the_mark_that_the_next_run_takes(
-    tmp_path: Path, registry: FakeRegistry, tree: FakeTree, capsys: pytest.CaptureFixture[str]
-) -> None:
-    registry.offer(ONE)
-    run([*options(tmp_path, registry), "--once"])
-    tree.write("gr", "ensemble", table(50).text)
-    assert run([*options(tmp_path, registry), "--once"]) == 1
-    assert "Degraded" in capsys.readouterr().out
-    assert run(["resume", "--state-dir", str(tmp_path / "state"), "--cca", "gr"]) == 0
-    assert run([*options(tmp_path, registry), "--once"]) == 0
-    assert tree.text == ONE.text
 
 
 def test_resume_of_what_the_folder_does_not_know_is_a_usage_error(
@@ -328,10 +287,11 @@ def test_option_wins_over_environment_over_file_over_default(tmp_path: Path, mon
         'url = "http://file"\ncca = "gr"\nchannel = "file"\nagent_id = "file"\nwait_s = 7\n', encoding="utf-8"
     )
     monkeypatch.setenv("CCATUNE_AGENT_CONFIG", str(path))
+    monkeypatch.setenv("CCATUNE_REGISTRY_URL", "http://environment")
     monkeypatch.setenv("CCATUNE_AGENT_CHANNEL", "environment")
     monkeypatch.setenv("CCATUNE_AGENT_AGENT_ID", "environment")
     settings = chosen(["--agent-id", "option"])
-    assert (settings.url, settings.ccas, settings.wait_s) == ("http://file", ("gr",), 7)
+    assert (settings.url, settings.ccas, settings.wait_s) == ("http://environment", ("gr",), 7)
     assert (settings.channel, settings.agent_id) == ("environment", "option")
     assert settings.timeout_s == 10
     assert (settings.via, chosen(["--via", "proc"]).via) == ("auto", "proc")
@@ -386,22 +346,6 @@ def test_lines_of_the_log_have_times_except_in_the_journal(monkeypatch: pytest.M
         assert is_journal(stream)
 
 
-def test_agent_imports_the_standard_library_click_and_kmod_alone() -> None:
-    code = (
-        "import sys, serving.agent.cli\n"
-        "top = {name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names) - {'__main__'}\n"
-        "print(' '.join(sorted(top)))\n"
-    )
-    done = subprocess.run([sys.executable, "-S", "-c", code], check=False, capture_output=True, text=True, env=bare())
-    assert done.stdout.split() == ["click", "kmod", "serving"], done.stderr
-
-
-def bare() -> dict[str, str]:
-    """An environment without site-packages hooks: the folders of click and of this working copy on the path."""
-    click_folder = Path(click.__file__).resolve().parents[1]
-    return {"PYTHONPATH": f"{Path(agent_cli.__file__).resolve().parents[2]}{os.pathsep}{click_folder}"}
-
-
 @pytest.mark.usefixtures("tree")
 def test_status_of_a_running_agent_that_confirms_nothing_is_stale_and_exits_1(
     tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
@@ -445,18 +389,6 @@ def test_serial_that_was_replayed_needs_forget_and_resume(
     assert tree.text == ONE.text
 
 
-def test_offer_of_another_registry_than_the_named_one_is_refused_and_reported(
-    tmp_path: Path, registry: FakeRegistry, tree: FakeTree, capsys: pytest.CaptureFixture[str]
-) -> None:
-    registry.offer(ONE)
-    named = [*options(tmp_path, registry), "--registry-name", "lab"]
-    assert run([*named, "--dry-run"]) == 1
-    assert "expected the registry's name lab, got local" in capsys.readouterr().out
-    assert run([*named, "--once"]) == 1
-    assert (registry.reports[-1]["state"], tree.text) == ("Rejected", "")
-    assert run([*options(tmp_path, registry), "--registry-name", "local", "--once"]) == 0
-
-
 @pytest.mark.usefixtures("tree")
 def test_agent_without_a_given_id_reports_under_one_that_stays(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.offer(ONE)
@@ -465,12 +397,6 @@ def test_agent_without_a_given_id_reports_under_one_that_stays(tmp_path: Path, r
     paths = {report["path"] for report in registry.reports}
     assert len(paths) == 1
     assert re.fullmatch(r"/v1/agents/.*-[0-9a-f]{16}/reports", paths.pop())
-
-
-def test_registry_has_the_same_name_for_all_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert chosen(["--url", "http://option", "--cca", "gr"]).url == "http://option"
-    monkeypatch.setenv("CCATUNE_REGISTRY_URL", "http://environment")
-    assert chosen(["--cca", "gr"]).url == "http://environment"
 
 
 @pytest.mark.usefixtures("tree")
@@ -489,11 +415,3 @@ def test_token_comes_from_the_file_or_from_systemd(
     assert registry.shown == ["Bearer of-systemd"] * 3 + ["Bearer of-the-file"] * 3
     out = capsys.readouterr()
     assert "of-" not in out.out + out.err
-
-
-def test_token_by_http_to_another_machine_is_refused_at_the_start(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    where = ["--url", "http://192.0.2.1:8640", "--cca", "gr", "--state-dir", str(tmp_path / "state")]
-    assert run([*where, "--token-file", str(tmp_path / "token"), "--once"]) == 2
-    assert "use https, or say --insecure-http where the network is trusted" in capsys.readouterr().err

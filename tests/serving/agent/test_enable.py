@@ -11,18 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from serving.agent.cli import agent
-from serving.agent.enable import ALLOWED, DEFAULT, Switch, SwitchError
+from serving.agent.switch import ALLOWED, DEFAULT, Switch, SwitchError
 from tests.serving.agent.machine import Machine
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path / "proc")
-
-
-@pytest.fixture
-def switch(machine: Machine, tmp_path: Path) -> Switch:
-    return machine.switch(tmp_path / "state" / "enabled.json")
 
 
 def settings(machine: Machine) -> tuple[str, str]:

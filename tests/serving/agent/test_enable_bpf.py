@@ -11,30 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from click.testing import CliRunner
 
 from kmod.bpf_host import BpfHost
-from serving.agent import enable as enable_module
-from serving.agent.enable import ALLOWED, DEFAULT, Switch, SwitchError
-from serving.agent.enable_cli import enable as enable_command
-from serving.agent.loading import LoadVia
+from serving.agent import switch as switch_module
+from serving.agent.switch import ALLOWED, DEFAULT, LoadVia, Switch, SwitchError
 from tests.serving.agent.machine import AVAILABLE, Machine
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path / "proc")
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """Where the switch remembers."""
-    return tmp_path / "state" / "enabled.json"
-
-
-@pytest.fixture
-def switch(machine: Machine, file: Path) -> Switch:
-    return machine.switch(file)
 
 
 class Seen(NamedTuple):
@@ -168,7 +149,7 @@ def test_one_as_a_module_and_one_in_bpf_are_both_undone(machine: Machine, switch
         (
             "reno",
             "bpf",
-            "expected one of gr, roccet, cubic, rtcp_cubic, rtcp_bbr, rtcp_bbr3, vegas, got reno; enable reno with -",
+            "expected one of gr, cubic, roccet, rtcp_cubic, rtcp_bbr, rtcp_bbr3, vegas, got reno; enable reno with -",
         ),
         ("bbr3", "auto", "Module tcp_bbr3 not found; install the modules [^;]*$"),
         ("roccet", "module", "Module tcp_roccet not found; install the modules [^;]*$"),
@@ -230,7 +211,7 @@ def moments(machine: Machine, monkeypatch: pytest.MonkeyPatch, *, kill_at: int) 
             raise Killed
 
     def watched(name: str) -> None:
-        original = getattr(enable_module, name, None) or getattr(Switch, name)
+        original = getattr(switch_module, name, None) or getattr(Switch, name)
 
         def call(*arguments: object, **named: object) -> object:
             at_moment(f"before {name}")
@@ -238,7 +219,7 @@ def moments(machine: Machine, monkeypatch: pytest.MonkeyPatch, *, kill_at: int) 
             at_moment(f"after {name}")
             return result
 
-        monkeypatch.setattr(enable_module if hasattr(enable_module, name) else Switch, name, call)
+        monkeypatch.setattr(switch_module if hasattr(switch_module, name) else Switch, name, call)
 
     machine.at_moment = at_moment
     watched("write_atomically")
@@ -268,21 +249,6 @@ def test_a_kill_at_any_moment_can_be_undone(tmp_path: Path, cca: str, via: LoadV
         kills += 1
     # At least before and after three writes of the file, two settings, one load, two settings and one unload.
     assert kills >= 2 * 9
-
-
-def test_a_file_from_before_bpf_is_read(machine: Machine, switch: Switch, file: Path) -> None:
-    switch.enable("gr", as_default=True)
-    former = json.loads(file.read_text())
-    del former["bpf"]
-    file.write_text(json.dumps(former))
-    assert switch.disable()[1] == ""
-    assert (machine.read(DEFAULT), machine.modules()) == ("cubic", ["tcp_bbr"])
-
-
-def test_via_takes_one_of_three_words(tmp_path: Path) -> None:
-    result = CliRunner().invoke(enable_command, ["gr", "--via", "xdp", "--state-file", str(tmp_path / "none.json")])
-    assert result.exit_code == 2
-    assert "'auto', 'module', 'bpf'" in result.output
 
 
 @pytest.mark.bpf

@@ -8,25 +8,17 @@ import os
 import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from kmod.ensemble import Deployment
-from serving.agent import State, Store, Table
+from serving.agent.state import State
 from serving.agent.store import LAST_KNOWN_GOOD, SERIALS, STATE
-from tests.serving.agent.fakes import table
-from tests.serving.agent.test_keeper import Server
+from serving.agent.table import Table
+from tests.serving.agent.fakes import Server, table
 
 ONE, TWO = table(1), table(2)
 ROLLED_BACK = Table(ONE.ensemble, Deployment("local", "champion", 3, urgent=True))
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    store = Store(tmp_path / "state")
-    with store.acquire():
-        yield Server(store.root)
 
 
 @contextmanager
@@ -48,94 +40,78 @@ def full_disk(number: int = errno.ENOSPC) -> Iterator[None]:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
 def test_roll_back_reaches_the_kernel_and_the_report_says_that_it_is_not_saved(server: Server, number: int) -> None:
-    server.keeper.offered(TWO)
+    server.offer(TWO)
     with full_disk(number):
-        server.keeper.offered(ROLLED_BACK)
+        server.offer(ROLLED_BACK)
         assert server.tree.text == ROLLED_BACK.text
         assert server.state is State.UNSIGNED
         assert os.strerror(number) in str(server.report.error)
         assert "until then a reboot brings an older table back" in str(server.report.error)
         for _ in range(3):
-            server.keeper.check()
+            server.applier.check()
         assert server.log.getvalue().count(f"/{LAST_KNOWN_GOOD}") <= 1
     assert server.good() == TWO
-    server.keeper.check()
+    server.applier.check()
     assert server.good() == ROLLED_BACK
     assert (server.state, server.report.error) == (State.UNSIGNED, None)
-    assert server.store.load("gr", STATE)["error"] is None
-    assert server.store.load("gr", SERIALS)["local/champion"]["serial"] == 3
+    assert server.store.load("gr", STATE, dict)["error"] is None
+    assert server.store.load("gr", SERIALS, dict)["local/champion"]["serial"] == 3
     server.reboot()
     assert server.tree.text == ROLLED_BACK.text
 
 
-def test_several_moves_on_a_full_disk_are_all_applied(server: Server) -> None:
-    server.keeper.offered(TWO)
-    with full_disk():
-        for offered in (ROLLED_BACK, table(4), table(5)):
-            server.keeper.offered(offered)
-            assert (server.state, server.tree.text) == (State.UNSIGNED, offered.text)
-
-
 def test_move_on_a_full_disk_is_undone_where_the_disk_is_still_full(server: Server) -> None:
-    server.keeper.offered(TWO)
+    server.offer(TWO)
     back_to_two = Table(TWO.ensemble, Deployment("local", "champion", 4))
     with full_disk():
-        server.keeper.offered(table(3))
-        server.keeper.offered(back_to_two)
-    server.keeper.check()
+        server.offer(table(3))
+        server.offer(back_to_two)
+    server.applier.check()
     assert (server.report.error, server.good()) == (None, back_to_two)
 
 
-def test_first_table_of_all_is_applied_on_a_full_disk(server: Server) -> None:
-    with full_disk():
-        server.keeper.offered(ONE)
-        assert (server.state, server.tree.text) == (State.UNSIGNED, ONE.text)
-    server.keeper.check()
-    assert server.good() == ONE
-
-
 def test_resume_on_a_full_disk_clears_what_is_in_the_way(server: Server) -> None:
-    server.keeper.offered(ONE)
+    server.offer(ONE)
     server.by_hand(table(99).text)
     with full_disk():
-        server.keeper.resume()
+        server.applier.resume()
         assert (server.state, server.tree.text) == (State.UNSIGNED, ONE.text)
 
 
 def test_request_that_cannot_be_deleted_is_not_carried_out_again_and_again(server: Server) -> None:
-    server.keeper.offered(ONE)
+    server.offer(ONE)
     server.by_hand(table(99).text)
-    server.store.ask_to("resume", "gr")
+    server.store.leave_request("resume", "gr")
     with full_disk(errno.EROFS):
         for _ in range(3):
-            server.keeper.check()
+            server.applier.check()
         assert (server.state, server.tree.text) == (State.DEGRADED, table(99).text)
         assert "cannot delete" in str(server.report.error)
-    server.keeper.check()
+    server.applier.check()
     assert (server.state, server.report.error) == (State.UNSIGNED, None)
 
 
 def test_state_that_cannot_be_saved_is_not_confirmed_and_its_age_shows_that(server: Server) -> None:
-    server.keeper.offered(ONE)
+    server.offer(ONE)
     path = server.store.root / "gr" / STATE
     os.utime(path, (1000, 1000))
     server.now_s += 11
     with full_disk():
-        server.keeper.no_offer(State.OFFLINE, "gone")
-        server.keeper.check()
+        server.lose_registry("gone")
+        server.applier.check()
         assert server.store.age_s("gr", STATE, now_s=1500.0) == 500
-    server.keeper.check()
+    server.applier.check()
     assert path.stat().st_mtime > 1000
-    assert server.store.load("gr", STATE)["state"] == "Offline"
+    assert server.store.load("gr", STATE, dict)["state"] == "Offline"
 
 
 def test_state_that_stays_the_same_is_confirmed_every_10_s(server: Server) -> None:
-    server.keeper.offered(ONE)
+    server.offer(ONE)
     path = server.store.root / "gr" / STATE
     os.utime(path, (1000, 1000))
     server.now_s += 9
-    server.keeper.check()
+    server.applier.check()
     assert path.stat().st_mtime == 1000
     server.now_s += 2
-    server.keeper.check()
+    server.applier.check()
     assert path.stat().st_mtime > 1000

@@ -11,28 +11,26 @@ from serving.agent.kernel import (
     ParameterRange,
     errno_in_words,
     look,
-    look_at_status,
     parse_parameters,
     parse_status,
     why_not_taken,
 )
 from tests.serving.agent.fakes import PARAMETERS, FakeTree, ensemble, table
 
-STATUS = "module 0.1.0\ngeneration 4\nregistry local\nchannel champion\nserial 3\ndigest sha256:00\nlater words too\n"
+STATUS = (
+    "module 0.1.0\ninstance 5a\ngeneration 4\nregistry local\nchannel champion\nserial 3\nurgent 1\n"
+    "digest sha256:00\nlater words too\n"
+)
 
 
 def test_status_gives_module_generation_and_table() -> None:
     status = parse_status(STATUS)
     assert (status.module, status.generation, status.registry, status.channel) == ("0.1.0", 4, "local", "champion")
-    assert (status.serial, status.digest) == (3, "sha256:00")
+    assert (status.instance, status.serial, status.urgent, status.digest) == ("5a", 3, True, "sha256:00")
+    assert not parse_status(STATUS.replace("urgent 1", "urgent 0")).urgent
 
 
-@pytest.mark.parametrize(("line", "urgent"), [("urgent 1\n", True), ("urgent 0\n", False), ("", False)])
-def test_status_says_whether_the_table_is_urgent_and_an_older_module_does_not(line: str, urgent: bool) -> None:
-    assert parse_status(STATUS.replace("digest", f"{line}digest")).urgent is urgent
-
-
-@pytest.mark.parametrize("missing", ["module", "generation", "registry", "channel", "serial", "digest"])
+@pytest.mark.parametrize("missing", ["module", "instance", "generation", "serial", "urgent", "digest"])
 def test_status_without_a_line_is_refused_by_its_name(missing: str) -> None:
     text = "".join(line for line in STATUS.splitlines(keepends=True) if not line.startswith(missing))
     with pytest.raises(ValueError, match=f"`{missing} VALUE`"):
@@ -48,16 +46,6 @@ def test_parameters_give_the_ranges_of_the_running_module() -> None:
 def test_malformed_parameters_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected `name|invalid literal"):
         parse_parameters(text)
-
-
-def test_module_that_is_not_loaded_is_a_problem_in_words() -> None:
-    tree = FakeTree()
-    tree.loaded = False
-    problem = look(tree, "gr").problem
-    assert problem is not None
-    assert "ENOENT" in problem
-    assert "module is not loaded" in problem
-    assert look_at_status(tree, "gr") is None
 
 
 def test_status_of_another_version_is_a_problem_not_a_crash() -> None:
@@ -85,11 +73,6 @@ def test_table_and_status_are_read_from_the_same_moment() -> None:
     assert (view.text, view.status.serial) == (second.text, 2)
 
 
-def test_ensemble_within_the_modules_ranges_is_taken() -> None:
-    tree = FakeTree()
-    assert why_not_taken(look(tree, "gr"), ensemble()) is None
-
-
 def test_column_that_the_module_lacks_is_named() -> None:
     tree = FakeTree()
     tree.parameters = "".join(
@@ -109,14 +92,6 @@ def test_range_of_the_module_is_inclusive_at_both_ends(minimum: int, maximum: in
     why = why_not_taken(look(tree, "gr"), ensemble())
     assert (why is None) is taken
     assert taken or f"from {minimum} to {maximum}, row 0 has 3000" in str(why)
-
-
-@pytest.mark.parametrize(
-    ("number", "words"),
-    [(errno.ESTALE, "ESTALE (the kernel holds a newer serial"), (errno.ERANGE, "ERANGE (a value is outside")],
-)
-def test_errno_is_named_and_explained(number: int, words: str) -> None:
-    assert errno_in_words(OSError(number, "x")).startswith(words)
 
 
 def test_errno_without_words_of_ours_has_the_systems() -> None:

@@ -7,17 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from emulation.standin import StandInTree
-from serving.agent import Store
-from serving.agent.store import LAST_KNOWN_GOOD
-from tests.serving.agent.fakes import FakeRegistry, fake_registry, table
+from serving.agent.store import LAST_KNOWN_GOOD, Store
+from tests.serving.agent.fakes import FakeRegistry, table, wait_until
 
 ONE, TWO = table(1), table(2)
 WAIT_S = 60.0
@@ -44,22 +42,8 @@ def agent(folder: Path, url: str, *, program: Path | None = None) -> Iterator[su
             process.wait(WAIT_S)
 
 
-def wait_until(holds: Callable[[], bool], folder: Path) -> None:
-    """Fail with the agent's log where it does not come to hold."""
-    deadline_s = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline_s, (folder / "agent.log").read_text()
-        time.sleep(0.02)
-
-
 def in_force(folder: Path) -> str:
     return StandInTree(folder / "tree").read("gr", "ensemble")
-
-
-@pytest.fixture
-def registry() -> Iterator[FakeRegistry]:
-    with fake_registry() as fake:
-        yield fake
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -80,7 +64,7 @@ def test_sigterm_ends_an_agent_that_waits_for_ccatune_bpf_and_ends_that_too(tmp_
     program.write_text(f"#!/bin/sh\necho $$ > {started}.part && mv {started}.part {started}\nexec sleep 600\n")
     program.chmod(0o755)
     with agent(tmp_path, NOBODY, program=program) as process:
-        wait_until(started.exists, tmp_path)
+        wait_until(started.exists)
         process.terminate()
         assert process.wait(WAIT_S) == 0
     assert not Path(f"/proc/{started.read_text().strip()}").exists()
@@ -102,13 +86,4 @@ def test_agent_starts_with_the_last_known_good_when_nobody_answers(tmp_path: Pat
     with store.acquire():
         store.save("gr", LAST_KNOWN_GOOD, TWO.to_json())
     with agent(tmp_path, NOBODY):
-        wait_until(lambda: in_force(tmp_path) == TWO.text, tmp_path)
-
-
-def test_agent_that_was_killed_leaves_the_folder_to_the_next_one(tmp_path: Path, registry: FakeRegistry) -> None:
-    registry.offer(ONE)
-    for _ in range(2):
-        with agent(tmp_path, registry.url):
-            registry.wait_for_report(lambda report: report["state"] == "Unsigned", timeout_s=WAIT_S)
-            registry.reports.clear()
-    assert in_force(tmp_path) == ONE.text
+        wait_until(lambda: in_force(tmp_path) == TWO.text)

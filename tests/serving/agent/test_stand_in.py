@@ -12,10 +12,13 @@ import pytest
 
 from emulation.standin import StandInTree
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble
-from serving.agent import Keeper, State, Store, Table, Tree, look
 from serving.agent import cli as agent_cli
-from serving.agent.serials import MAX_ADVANCE
-from tests.serving.agent.fakes import COLUMNS, FakeRegistry, FakeTree, fake_registry, log_to, table
+from serving.agent.applier import Applier
+from serving.agent.kernel import Tree, look
+from serving.agent.state import PollResult, State
+from serving.agent.store import Store
+from serving.agent.table import MAX_ADVANCE, Table
+from tests.serving.agent.fakes import COLUMNS, FakeRegistry, FakeTree, applier_of, fake_registry, table
 
 ONE, TWO = table(1), table(2)
 
@@ -26,16 +29,16 @@ def tree(tmp_path: Path) -> StandInTree:
 
 
 @pytest.fixture
-def keeper(tmp_path: Path, tree: StandInTree) -> Iterator[Keeper]:
+def applier(tmp_path: Path, tree: StandInTree) -> Iterator[Applier]:
     store = Store(tmp_path / "state")
     with store.acquire():
-        made = Keeper("gr", channel="champion", tree=tree, store=store, log=log_to(), boot_id="boot-1")
+        made = applier_of(tree, store)
         made.start()
         yield made
 
 
-def state_of(keeper: Keeper) -> State:
-    return keeper.report().state
+def state_of(applier: Applier) -> State:
+    return applier.report().state
 
 
 def largest() -> Table:
@@ -56,12 +59,33 @@ def largest() -> Table:
     )
 
 
-@pytest.mark.parametrize("offered", [ONE, table(1, urgent=True), largest()], ids=["small", "urgent", "largest"])
-def test_core_reads_back_every_byte_that_the_agent_writes(keeper: Keeper, tree: StandInTree, offered: Table) -> None:
-    keeper.offered(offered)
-    assert keeper.report().error is None
-    assert state_of(keeper) == State.UNSIGNED
-    assert tree.read("gr", "ensemble") == offered.text
+def two_axes() -> Table:
+    """A table of R-TCP."""
+    return Table(
+        Ensemble(
+            cca="rtcp_cubic",
+            epoch_ms=30_000,
+            estimate_ms=250,
+            epsilon_pct=25,
+            classes=(DelayClass(95, 100_000),),
+            axes=(Axis("min_rtt_us", "log", 10_000, 5, 1), Axis("limit_bytes_per_s", "log", 31_250, 5, 1)),
+            columns=("reduction_permille", "probe_every_rounds", "probe_gain_permille"),
+            rows=tuple((600 + 10 * rtt, 20 + limit, 200) for rtt in range(5) for limit in range(5)),
+        ),
+        Deployment("local", "champion", 1),
+    )
+
+
+@pytest.mark.parametrize(
+    "offered", [ONE, table(1, urgent=True), largest(), two_axes()], ids=["small", "urgent", "largest", "two axes"]
+)
+def test_core_reads_back_every_byte_that_the_agent_writes(tmp_path: Path, tree: StandInTree, offered: Table) -> None:
+    applier = applier_of(tree, Store(tmp_path), cca=offered.ensemble.cca)
+    applier.start()
+    applier.receive(PollResult(State.IN_SYNC, offered))
+    assert applier.report().error is None
+    assert state_of(applier) == State.UNSIGNED
+    assert tree.read(offered.ensemble.cca, "ensemble") == offered.text
 
 
 def errno_of_write(tree: Tree, offered: Table) -> int | None:
@@ -96,51 +120,11 @@ def test_serial_rules_of_the_core_are_the_ones_of_the_fake(tree: StandInTree) ->
         assert (of_core.generation, of_core.urgent) == (of_fake.generation, of_fake.urgent)
 
 
-def test_clear_by_hand_and_resume(keeper: Keeper, tree: StandInTree) -> None:
-    keeper.offered(ONE)
-    tree.write("gr", "ensemble", "clear\n")
-    keeper.check()
-    assert state_of(keeper) == State.DEGRADED
-    keeper.resume()
-    assert state_of(keeper) == State.UNSIGNED
-
-
-def test_resume_over_a_newer_serial(keeper: Keeper, tree: StandInTree) -> None:
-    keeper.offered(ONE)
-    tree.write("gr", "ensemble", table(900).text)
-    keeper.check()
-    assert state_of(keeper) == State.DEGRADED
-    keeper.resume()
-    assert tree.read("gr", "ensemble") == ONE.text
-
-
-def test_parameters_that_were_taken_move_the_generation(tree: StandInTree) -> None:
-    def generation() -> int:
-        seen = look(tree, "gr").status
-        assert seen is not None
-        return seen.generation
-
+def test_change_of_parameters_by_hand_is_no_change_of_the_table(applier: Applier, tree: StandInTree) -> None:
+    applier.receive(PollResult(State.IN_SYNC, ONE))
     tree.write("gr", "parameters", "delay_threshold_us 20000\n")
-    assert generation() == 1
-    with pytest.raises(OSError, match="refused in line 1"):
-        tree.write("gr", "parameters", "no_such 1\n")
-    tree.write("gr", "parameters", "")
-    assert generation() == 1
-
-
-def test_change_of_parameters_by_hand_is_no_change_of_the_table(keeper: Keeper, tree: StandInTree) -> None:
-    keeper.offered(ONE)
-    tree.write("gr", "parameters", "delay_threshold_us 20000\n")
-    keeper.check()
-    assert state_of(keeper) == State.UNSIGNED
-
-
-def test_cca_without_tuned_parameters_is_incompatible_or_waits(tmp_path: Path, tree: StandInTree) -> None:
-    store = Store(tmp_path / "state")
-    with store.acquire():
-        unknown = Keeper("cubic9", channel="champion", tree=tree, store=store, log=log_to(), boot_id="boot-1")
-        unknown.start()
-        assert state_of(unknown) == State.INCOMPATIBLE
+    applier.check()
+    assert state_of(applier) == State.UNSIGNED
 
 
 def test_ccatune_agent_writes_to_the_stand_in_that_it_is_given(

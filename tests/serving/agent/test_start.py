@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from serving.agent import Store
-from serving.agent.store import PENDING
+from serving.agent.store import PENDING, Store
 from tests.conftest import REPOSITORY
 from tests.serving.agent.fakes import PARAMETERS, table
-from tests.serving.agent.signed_offers import root_file, signed_answer, trust_in
+from tests.serving.agent.signed_offers import Chain, root_file, signed_answer, trust_in
 from tests.serving.signatures.keyring import make_root
 
-STATUS = "module ccatune 0.1.0\ninstance 1\ngeneration 0\nregistry -\nchannel -\nserial 0\ndigest -\n"
+STATUS = "module 0.1.0\ninstance 1\ngeneration 0\nregistry -\nchannel -\nserial 0\nurgent 0\ndigest -\n"
 # Ends at the first write to the table, with what was imported until then.
 PROGRAM = """
 import json, os, sys
@@ -46,7 +45,7 @@ LATER = {
         "importlib.metadata",
     ),
     *("cryptography", "serving.signatures"),
-    *("serving.agent.registry", "serving.agent.threads", "serving.agent.plan", "serving.agent.enable"),
+    *("serving.agent.client", "serving.agent.connection", "serving.agent.commands", "serving.agent.switch"),
 }
 
 
@@ -60,7 +59,7 @@ def test_the_last_known_good_is_applied_before_anything_that_it_does_not_need_is
         if is_signed:
             root = root_file(tmp_path, make_root())
             words = ["--root", str(root)]
-            good = trust_in(root, tmp_path / "state").check(signed_answer(good), good)
+            good = trust_in(root, tmp_path / "state").check(signed_answer(good), good, fetch=Chain())
         store.save("gr", PENDING, good.to_json())
         store.promote("gr")
     tree = tmp_path / "tree" / "gr"

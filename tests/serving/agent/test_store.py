@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.agent import DamagedFileError, StateDirError, Store
-from serving.agent.store import LAST_KNOWN_GOOD, PENDING, RECORD, seal, unseal
-from tests.serving.agent.fakes import table
+from serving.agent.errors import DamagedFileError, SettingsError, StateDirError
+from serving.agent.settings import require_agent_id
+from serving.agent.store import AGENT_ID, LAST_KNOWN_GOOD, PENDING, RECORD, Store, find_agent_id, seal, unseal
+from tests.serving.agent.fakes import log_to, table
 
 SEALED = seal(table(3).to_json())
 
@@ -26,10 +28,6 @@ def store(tmp_path: Path) -> Store:
     with made.acquire():
         pass
     return made
-
-
-def test_sealed_data_opens_as_it_was() -> None:
-    assert unseal(SEALED) == table(3).to_json()
 
 
 @given(position=st.integers(0, len(SEALED) - 1), bit=st.integers(0, 7))
@@ -50,33 +48,6 @@ def test_any_half_written_file_is_noticed(size: int) -> None:
 def test_bytes_after_the_end_are_noticed(tail: bytes) -> None:
     with pytest.raises(DamagedFileError):
         unseal(SEALED + tail)
-
-
-def test_table_loads_as_it_was_saved(store: Store) -> None:
-    store.save("gr", LAST_KNOWN_GOOD, table(3).to_json())
-    assert store.load_table("gr", LAST_KNOWN_GOOD) == table(3)
-
-
-def test_table_that_was_stored_before_the_mark_existed_loads_with_the_text_that_it_had(store: Store) -> None:
-    data = table(3).to_json()
-    del data["deployment"]["urgent"]
-    store.save("gr", LAST_KNOWN_GOOD, data)
-    loaded = store.load_table("gr", LAST_KNOWN_GOOD)
-    assert loaded is not None
-    assert loaded == table(3)
-    assert "\nserial 3\n" in loaded.text
-
-
-def test_urgent_table_loads_with_its_mark(store: Store) -> None:
-    store.save("gr", LAST_KNOWN_GOOD, table(3, urgent=True).to_json())
-    loaded = store.load_table("gr", LAST_KNOWN_GOOD)
-    assert loaded is not None
-    assert "\nserial 3 urgent\n" in loaded.text
-
-
-def test_file_that_is_not_there_is_nothing(tmp_path: Path) -> None:
-    assert Store(tmp_path / "none").load_table("gr", LAST_KNOWN_GOOD) is None
-    assert Store(tmp_path / "none").ccas() == []
 
 
 def test_damaged_table_is_refused_and_set_aside(store: Store) -> None:
@@ -102,7 +73,7 @@ def test_damaged_table_is_refused_and_set_aside(store: Store) -> None:
 )
 def test_sealed_file_without_a_table_is_refused(store: Store, data: object) -> None:
     store.save("gr", LAST_KNOWN_GOOD, data)
-    with pytest.raises(DamagedFileError, match="holds no valid table"):
+    with pytest.raises(DamagedFileError, match="holds no valid last-known-good"):
         store.load_table("gr", LAST_KNOWN_GOOD)
 
 
@@ -112,20 +83,18 @@ def test_table_of_another_cca_is_refused(store: Store) -> None:
         store.load_table("reno", LAST_KNOWN_GOOD)
 
 
-def test_promotion_replaces_the_last_known_good(store: Store) -> None:
+def test_promotion_replaces_the_last_known_good_durably(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.save("gr", LAST_KNOWN_GOOD, table(3).to_json())
-    store.save("gr", PENDING, table(4).to_json())
+    store.save("gr", PENDING, table(4, urgent=True).to_json())
+    synced: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+    )
     store.promote("gr")
-    assert store.load_table("gr", LAST_KNOWN_GOOD) == table(4)
+    # Otherwise the loss of the power supply could undo the rename.
+    assert synced == [str(store.root / "gr")]
+    assert store.load_table("gr", LAST_KNOWN_GOOD) == table(4, urgent=True)
     assert store.load_table("gr", PENDING) is None
-
-
-def test_leftovers_of_a_kill_are_removed_and_nothing_else(store: Store) -> None:
-    store.save("gr", LAST_KNOWN_GOOD, table(3).to_json())
-    (store.root / "gr" / ".last-known-good.abc.tmp").write_bytes(SEALED[:50])
-    assert store.remove_leftovers("gr") == [".last-known-good.abc.tmp"]
-    assert [entry.name for entry in (store.root / "gr").iterdir()] == [LAST_KNOWN_GOOD]
-    assert store.remove_leftovers("reno") == []
 
 
 def test_failed_write_leaves_the_old_file_and_no_other(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +107,7 @@ def test_failed_write_leaves_the_old_file_and_no_other(store: Store, monkeypatch
     with pytest.raises(StateDirError, match="No space left on device; is the disk full"):
         store.save("gr", RECORD, {"a": 2})
     monkeypatch.undo()
-    assert store.load("gr", RECORD) == {"a": 1}
+    assert store.load("gr", RECORD, dict) == {"a": 1}
     assert [entry.name for entry in (store.root / "gr").iterdir()] == [RECORD]
 
 
@@ -153,7 +122,7 @@ def test_second_agent_on_one_folder_is_refused_by_the_firsts_pid(store: Store, m
 
 def test_lock_goes_with_a_killed_process(store: Store) -> None:
     code = (
-        "import os, pathlib, signal, sys\nfrom serving.agent import Store\n"
+        "import os, pathlib, signal, sys\nfrom serving.agent.store import Store\n"
         "with Store(pathlib.Path(sys.argv[1])).acquire():\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, store.root], check=False, timeout=60)
@@ -177,16 +146,6 @@ def test_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
         pytest.fail("a file was taken for a folder")
 
 
-def test_mark_to_resume_is_left_and_taken_away(store: Store) -> None:
-    store.save("gr", RECORD, {})
-    assert not store.is_asked_to("resume", "gr")
-    store.ask_to("resume", "gr")
-    assert store.is_asked_to("resume", "gr")
-    store.withdraw("resume", "gr")
-    store.withdraw("resume", "gr")
-    assert not store.is_asked_to("resume", "gr")
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -206,9 +165,32 @@ def test_last_known_good_that_is_no_file_of_the_agents_is_damaged(store: Store, 
     assert store.load_table("gr", LAST_KNOWN_GOOD) is None
 
 
-def test_age_is_unknown_where_the_clock_was_set_back(store: Store) -> None:
-    store.save("gr", RECORD, {})
-    os.utime(store.root / "gr" / RECORD, (1000, 1000))
-    assert store.age_s("gr", RECORD, now_s=1007.5) == 7.5
-    assert store.age_s("gr", RECORD, now_s=999.0) is None
-    assert store.age_s("gr", LAST_KNOWN_GOOD, now_s=1007.5) is None
+# -- the id of the agent ------------------------------------------------------------
+
+
+def test_two_agents_of_one_host_have_two_ids_and_each_keeps_its_own(tmp_path: Path) -> None:
+    stores = [Store(tmp_path / name) for name in ("one", "two")]
+    found = []
+    for store in stores:
+        with store.acquire():
+            found.append(find_agent_id(store, log=log_to()))
+            assert find_agent_id(store, log=log_to()) == found[-1]
+    assert len(set(found)) == 2
+    for one in found:
+        require_agent_id(one)
+
+
+@pytest.mark.parametrize("content", [b"half", b"ccatune-agent-file 1"])
+def test_damaged_id_is_replaced(tmp_path: Path, content: bytes) -> None:
+    store, log = Store(tmp_path / "state"), io.StringIO()
+    with store.acquire():
+        (store.root / AGENT_ID).write_bytes(content)
+        chosen = find_agent_id(store, log=log_to(log))
+        assert find_agent_id(store, log=log_to()) == chosen
+    assert "event=damaged" in log.getvalue()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "a\n", "ä", "a" * 129])
+def test_id_that_the_registry_would_not_accept_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match="agent_id: expected 1 to 128"):
+        require_agent_id(name)

@@ -3,47 +3,53 @@
 
 from __future__ import annotations
 
-import functools
 import queue
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from serving.agent import CcaReport, RegistryClient, State
-from serving.agent.backoff import Backoff
-from serving.agent.decide import IN_FORCE
-from serving.agent.threads import ABSENT_PAUSE_S, Heard, Poller, Reporter, ask
-from tests.serving.agent.fakes import FakeRegistry, answer, etag, fake_registry, log_to, table
-from tests.serving.agent.test_registry import REPORT
+from serving.agent.state import IN_FORCE, CcaReport, PollResult, State
+from serving.agent.threads import ABSENT_PAUSE_S, Backoff, Poller, Reporter
+from tests.serving.agent.fakes import FakeRegistry, answer, client_to, etag, log_to, settings_of, table
+from tests.serving.agent.test_client import REPORT
 
 ONE, TWO = table(1), table(2)
+NO_FOLDER = Path("/nonexistent")
+Box = queue.SimpleQueue[PollResult]
 
 
-@pytest.fixture
-def registry() -> Iterator[FakeRegistry]:
-    with fake_registry() as fake:
-        yield fake
-
-
-@pytest.fixture
-def heard(registry: FakeRegistry) -> Iterator[queue.SimpleQueue[Heard]]:
-    box: queue.SimpleQueue[Heard] = queue.SimpleQueue()
-    poller = Poller(
+def poller_of(registry: FakeRegistry, box: Box, *, backoff_max_s: float = 0.1, wait_s: float = 30) -> Poller:
+    return Poller(
         "gr",
-        channel="champion",
-        client=RegistryClient(registry.url, timeout_s=20),
-        tell=box.put,
-        wait_s=30,
-        backoff_max_s=0.1,
+        settings=settings_of(NO_FOLDER, registry.url, wait_s=wait_s, backoff_max_s=backoff_max_s),
+        client=client_to(registry.url),
+        deliver=box.put,
         rng=random.Random(1),
         clock=time.monotonic,
     )
+
+
+@pytest.fixture
+def results(registry: FakeRegistry) -> Iterator[Box]:
+    """What a running poller tells."""
+    box: Box = queue.SimpleQueue()
+    poller = poller_of(registry, box)
     poller.start()
     yield box
     poller.stop()
+
+
+def wait_for(box: Box, wanted: PollResult) -> None:
+    """Take results until this one comes."""
+    while box.get(timeout=20) != wanted:
+        pass
+
+
+OFFERED_ONE, OFFERED_TWO = PollResult(State.IN_SYNC, ONE), PollResult(State.IN_SYNC, TWO)
 
 
 def test_delays_double_up_to_the_largest_with_half_of_it_as_jitter() -> None:
@@ -61,56 +67,54 @@ def test_servers_that_lost_the_registry_together_do_not_return_together() -> Non
     assert len(firsts_s) == 20
 
 
-def test_poller_tells_offer_after_offer(registry: FakeRegistry, heard: queue.SimpleQueue[Heard]) -> None:
+def test_poller_tells_offer_after_offer(registry: FakeRegistry, results: Box) -> None:
     registry.offer(ONE)
-    while (first := heard.get(timeout=20)).kind != "offered":
-        assert first.kind == "unavailable"
+    wait_for(results, OFFERED_ONE)
     registry.offer(TWO)
-    assert heard.get(timeout=20) == Heard("gr", "offered", table=TWO)
+    assert results.get(timeout=20) == OFFERED_TWO
 
 
 def test_a_registry_that_moves_a_channel_without_end_does_not_set_the_pace_of_the_agent(
-    registry: FakeRegistry, heard: queue.SimpleQueue[Heard]
+    registry: FakeRegistry, results: Box
 ) -> None:
     began_s = time.monotonic()
-    n_offered = 0
     for serial in range(1, 5):
         registry.offer(table(serial))
-        while heard.get(timeout=20).table != table(serial):
-            pass
-        n_offered += 1
+        wait_for(results, PollResult(State.IN_SYNC, table(serial)))
     # A pause of at least half a second follows each offer but the last.
-    assert time.monotonic() - began_s >= (n_offered - 1) * 0.5
+    assert time.monotonic() - began_s >= 3 * 0.5
 
 
-def test_poller_asks_again_without_etag_after_a_damaged_offer(
-    registry: FakeRegistry, heard: queue.SimpleQueue[Heard]
-) -> None:
+def test_poller_asks_again_without_etag_after_a_damaged_offer(registry: FakeRegistry, results: Box) -> None:
     registry.answer_with(200, answer(ONE, serial=0), ETag='"good"')
-    while heard.get(timeout=20).kind != "refused":
+    while results.get(timeout=20).state is not State.REJECTED:
         pass
     registry.offer(TWO)
-    while heard.get(timeout=20).kind != "offered":
-        pass
+    wait_for(results, OFFERED_TWO)
     assert registry.asked[-1][1] in {None, etag(TWO)}
     assert '"good"' not in {known for _, known in registry.asked}
 
 
-def reporter_of(registry: FakeRegistry, *, every_s: float, spread_s: float = 0.0) -> Reporter:
+def reporter_of(
+    registry: FakeRegistry,
+    *,
+    every_s: float,
+    spread_s: float = 0.0,
+    seed: int = 1,
+    clock: Callable[[], float] = time.monotonic,
+) -> Reporter:
     return Reporter(
+        settings_of(NO_FOLDER, registry.url, report_every_s=every_s, report_spread_s=spread_s),
         find_agent_id=lambda: "host",
-        client=RegistryClient(registry.url, timeout_s=20),
+        client=client_to(registry.url),
         log=log_to(),
-        every_s=every_s,
-        spread_s=spread_s,
-        backoff_max_s=0.1,
-        rng=random.Random(1),
-        clock=time.monotonic,
+        rng=random.Random(seed),
+        clock=clock,
     )
 
 
 def test_report_is_sent_at_once_and_again_as_a_sign_of_life(registry: FakeRegistry) -> None:
-    reporter = reporter_of(registry, every_s=0.05)
+    reporter = reporter_of(registry, every_s=1.0)
     reporter.start()
     reporter.submit(REPORT)
     with registry.changed:
@@ -135,16 +139,7 @@ def in_sync(serial: int, *, state: State = State.IN_SYNC, error: str | None = No
 
 def due_in_s(registry: FakeRegistry, *reports: CcaReport, sent: CcaReport | None = None, seed: int = 1) -> float:
     """How long a reporter that spreads over 5 s waits with the last of these reports; its clock stands still."""
-    reporter = Reporter(
-        find_agent_id=lambda: "host",
-        client=RegistryClient(registry.url, timeout_s=20),
-        log=log_to(),
-        every_s=3600,
-        spread_s=5.0,
-        backoff_max_s=1,
-        rng=random.Random(seed),
-        clock=lambda: 100.0,
-    )
+    reporter = reporter_of(registry, every_s=3600, spread_s=5.0, seed=seed, clock=lambda: 100.0)
     if sent is not None:
         reporter.submit(sent)
         reporter._sent_one(sent)
@@ -189,73 +184,53 @@ def test_table_after_table_does_not_put_the_report_off(registry: FakeRegistry) -
     assert due_in_s(registry, *map(in_sync, range(2, 50)), sent=in_sync(1)) <= first_s
 
 
-def test_delayed_report_is_sent(registry: FakeRegistry) -> None:
-    reporter = reporter_of(registry, every_s=3600, spread_s=0.2)
-    reporter.start()
-    reporter.submit(in_sync(2))
-    registry.wait_for_report(lambda report: report["effective_serial"] == 2)
-    reporter.stop()
-    assert len(registry.reports) == 1
-
-
-def poller_of(registry: FakeRegistry, box: queue.SimpleQueue[Heard], *, backoff_max_s: float) -> Poller:
-    return Poller(
-        "gr",
-        channel="champion",
-        client=RegistryClient(registry.url, timeout_s=20),
-        tell=box.put,
-        wait_s=30,
-        backoff_max_s=backoff_max_s,
-        rng=random.Random(1),
-        clock=time.monotonic,
-    )
-
-
 def test_channel_without_a_deployment_is_asked_for_at_an_even_pace_however_long_it_takes(
     registry: FakeRegistry,
 ) -> None:
-    poller = poller_of(registry, queue.SimpleQueue(), backoff_max_s=60)
-    absent, gone = Heard("gr", "absent"), Heard("gr", "unavailable")
-    pause = functools.partial(poller._pause_s, wait_s=30.0)
-    assert 0.5 <= pause(absent, took_s=0.0, was_absent=False) <= 1.0
-    pauses_s = [pause(absent, took_s=0.0, was_absent=True) for _ in range(20)]
+    pause = poller_of(registry, queue.SimpleQueue(), backoff_max_s=60)._pause_s
+    absent, gone = PollResult(State.NO_CHANNEL), PollResult(State.OFFLINE)
+    assert 0.5 <= pause(absent, was_held=False, was_absent=False) <= 1.0
+    pauses_s = [pause(absent, was_held=False, was_absent=True) for _ in range(20)]
     assert all(ABSENT_PAUSE_S / 2 <= pause_s <= ABSENT_PAUSE_S for pause_s in pauses_s)
-    assert pause(absent, took_s=30.0, was_absent=True) == 0.0
-    assert max(pause(gone, took_s=0.0, was_absent=False) for _ in range(20)) > 2 * ABSENT_PAUSE_S
+    assert pause(absent, was_held=True, was_absent=True) == 0.0
+    assert max(pause(gone, was_held=False, was_absent=False) for _ in range(20)) > 2 * ABSENT_PAUSE_S
 
 
 def test_registry_that_holds_the_request_for_a_new_channel_delivers_it_at_once(registry: FakeRegistry) -> None:
     registry.holds_absent = True
-    box: queue.SimpleQueue[Heard] = queue.SimpleQueue()
-    poller = poller_of(registry, box, backoff_max_s=0.1)
+    box: Box = queue.SimpleQueue()
+    poller = poller_of(registry, box)
     poller.start()
-    first = box.get(timeout=20)
-    assert (first.kind, first.is_absent) == ("absent", True)
+    assert box.get(timeout=20).state is State.NO_CHANNEL
     deadline_s = time.monotonic() + 20
     while len(registry.asked) < 2:
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
     registry.offer(ONE)
-    assert box.get(timeout=20) == Heard("gr", "offered", table=ONE)
+    assert box.get(timeout=20) == OFFERED_ONE
     poller.stop()
     assert registry.asked[1][0].startswith("/v1/channels/gr/champion?wait=")
 
 
-def test_offer_without_an_etag_is_not_requested_without_end(registry: FakeRegistry) -> None:
-    registry.answer_with(200, answer(ONE))
-    box: queue.SimpleQueue[Heard] = queue.SimpleQueue()
-    poller = poller_of(registry, box, backoff_max_s=0.1)
+@pytest.mark.parametrize("wait_s", [30, 0])
+def test_registry_that_does_not_hold_requests_is_not_asked_without_end(registry: FakeRegistry, wait_s: float) -> None:
+    # Without an ETag, or, where no wait is set, with one.
+    if wait_s:
+        registry.answer_with(200, answer(ONE))
+    else:
+        registry.offer(ONE)
+    box: Box = queue.SimpleQueue()
+    poller = poller_of(registry, box, wait_s=wait_s)
     began_s = time.monotonic()
     poller.start()
     for _ in range(4):
-        assert box.get(timeout=20) == Heard("gr", "offered", table=ONE)
+        assert box.get(timeout=20).state is State.IN_SYNC
     poller.stop()
-    # Two pauses of at least half a second, after the second and the third answer.
-    assert time.monotonic() - began_s >= 1.0
+    # Three pauses of at least half a second.
+    assert time.monotonic() - began_s >= 1.5
 
 
 def test_other_404_is_no_channel_to_wait_for(registry: FakeRegistry) -> None:
     registry.answer_with(404, b'{"type": "about:blank"}')
-    with RegistryClient(registry.url, timeout_s=20) as client:
-        heard, _ = ask(client, "gr", "champion")
-    assert (heard.kind, heard.is_absent) == ("unavailable", False)
+    with client_to(registry.url) as client:
+        assert client.poll("gr", "champion").state is State.OFFLINE

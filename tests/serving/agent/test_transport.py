@@ -16,25 +16,19 @@ from typing import Any
 import pytest
 
 from serving.access.first import make_admin_token
-from serving.agent import (
-    Agent,
-    AgentSettings,
-    CcaReport,
-    RegistryClient,
-    RegistryUnavailableError,
-    SettingsError,
-    State,
-)
-from serving.agent.errors import NotPermittedError
-from serving.agent.store import AGENT_ID
-from serving.agent.tls import ClientTls, TlsFiles
+from serving.agent.client import RegistryClient
+from serving.agent.connection import ClientTls, TlsFiles
+from serving.agent.errors import NotPermittedError, RegistryUnavailableError, SettingsError
+from serving.agent.loop import Agent
+from serving.agent.state import CcaReport, State
+from serving.agent.store import AGENT_ID, STATE, Store
 from serving.app import utc_now
 from serving.client import RegistryClient as OperatorClient
 from serving.database import open_database
 from serving.errors import RegistryClientError
 from serving.settings import ServingSettings
-from tests.serving.agent.fakes import FakeRegistry, FakeTree, fake_registry, log_to, table
-from tests.serving.agent.test_registry import REPORT
+from tests.serving.agent.fakes import FakeRegistry, FakeTree, client_to, log_to, settings_of, table, wait_until
+from tests.serving.agent.test_client import REPORT
 from tests.serving.certificates import Authority
 from tests.serving.running import Running
 
@@ -62,16 +56,7 @@ def registry_by_tls(folder: Path, authority: Authority, **changed: object) -> It
 @contextmanager
 def agent(folder: Path, url: str, tree: FakeTree, *, log: io.StringIO | None = None, **changed: Any) -> Iterator[None]:
     """An agent in a thread."""
-    settings = AgentSettings(
-        url=url,
-        ccas=("gr",),
-        state_dir=folder / "state",
-        agent_id="host",
-        interval_s=0.05,
-        timeout_s=WAIT_S,
-        backoff_max_s=0.2,
-        **{"wait_s": 0.2, "report_spread_s": 0, "report_every_s": 1.0, **changed},
-    )
+    settings = settings_of(folder, url, **{"wait_s": 0.2, "report_every_s": 1.0, **changed})
     running = Agent(settings, tree=tree, log=log_to(log), boot_id="boot-1", rng=random.Random(1))
     thread = threading.Thread(target=running.run)
     thread.start()
@@ -81,13 +66,6 @@ def agent(folder: Path, url: str, tree: FakeTree, *, log: io.StringIO | None = N
         running.stop()
         thread.join(WAIT_S)
         assert not thread.is_alive()
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
 
 
 def reports_of(url: str, authority: Authority) -> list[dict[str, Any]]:
@@ -124,14 +102,15 @@ def test_agent_shows_its_certificate_where_the_registry_wants_one(authority: Aut
     pair = clients.issue("web-1")
     report = REPORT
     with registry_by_tls(tmp_path, authority, client_ca_file=clients.file) as (_, url):
-        trusted = TlsFiles(str(authority.file))
         own = TlsFiles(str(authority.file), str(pair.cert), str(pair.key))
         with (
-            RegistryClient(url, timeout_s=WAIT_S, tls=trusted) as client,
+            client_to(url, ca_file=str(authority.file)) as client,
             pytest.raises(RegistryUnavailableError),
         ):
             client.post_report(lambda: "web-1", report)
-        with RegistryClient(url, timeout_s=WAIT_S, tls=own) as client:
+        with client_to(
+            url, ca_file=own.ca_file, client_cert_file=own.client_cert_file, client_key_file=own.client_key_file
+        ) as client:
             client.post_report(lambda: "web-1", report)
         with OperatorClient(url, tls=own) as operator:
             assert [row["agent_id"] for row in operator.agents()] == ["web-1"]
@@ -159,7 +138,7 @@ def test_agent_with_its_token_is_served_by_a_registry_with_accounts(authority: A
         other = operator.create_token("web-2", kind="agent", scopes=["read", "report"], agent_id="another")
         path = token_file(tmp_path, other["token"])
         with (
-            RegistryClient(url, timeout_s=WAIT_S, tls=trusted, token_file=str(path), agent_id="host") as client,
+            client_to(url, ca_file=str(authority.file), token_file=str(path), agent_id="host") as client,
             pytest.raises(NotPermittedError, match="expected another, for which the token"),
         ):
             client.post_report(lambda: "host", REPORT)
@@ -187,16 +166,14 @@ def test_agent_takes_its_id_from_its_token_and_a_contradiction_is_an_error(tmp_p
         path = str(token_file(tmp_path, made["token"]))
 
         def once(state: str, **changed: Any) -> tuple[CcaReport, dict[str, str]]:
-            settings = AgentSettings(
-                url=url, ccas=("gr",), state_dir=tmp_path / state, **{"token_file": path, **changed}
-            )
+            settings = settings_of(tmp_path / state, url, **{"agent_id": "", "token_file": path, **changed})
             (report,), unsent = Agent(settings, tree=FakeTree(), log=log_to(), boot_id="b").run_once()
             return report, unsent
 
         report, unsent = once("one")
         assert (report.state, unsent) == (State.UNSIGNED, {})
         assert [row["agent_id"] for row in operator.agents()] == ["web-1"]
-        assert not (tmp_path / "one" / AGENT_ID).exists(), "no other id is chosen"
+        assert not (tmp_path / "one" / "state" / AGENT_ID).exists(), "no other id is chosen"
         report, unsent = once("two", agent_id="web-2")
         assert report.state == State.TOKEN_REFUSED
         assert "agent_id: expected web-1, for which the token" in (report.error or "")
@@ -266,9 +243,9 @@ def unanswering(n_silent: int) -> Iterator[tuple[int, list[str]]]:
         yield port, hosts
 
 
-@pytest.mark.parametrize("kind", [RegistryClient, OperatorClient])
+@pytest.mark.parametrize("kind", [client_to, OperatorClient])
 def test_all_addresses_and_the_handshake_share_one_deadline(
-    monkeypatch: pytest.MonkeyPatch, kind: type[RegistryClient | OperatorClient]
+    monkeypatch: pytest.MonkeyPatch, kind: Callable[..., RegistryClient | OperatorClient]
 ) -> None:
     timeout_s = 1.0
     with unanswering(3) as (port, hosts):
@@ -276,15 +253,18 @@ def test_all_addresses_and_the_handshake_share_one_deadline(
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
         with kind(f"https://registry.example:{port}", timeout_s=timeout_s) as client:
             began_s = time.monotonic()
-            with pytest.raises((RegistryUnavailableError, RegistryClientError)):
-                client.get_offer("gr", "champion") if isinstance(client, RegistryClient) else client.health()
+            if isinstance(client, RegistryClient):
+                assert client.poll("gr", "champion").state is State.OFFLINE
+            else:
+                with pytest.raises(RegistryClientError):
+                    client.health()
             # One deadline for each address would take four times as long.
             assert timeout_s * 0.9 < time.monotonic() - began_s < timeout_s * 3
 
 
-@pytest.mark.parametrize("kind", [RegistryClient, OperatorClient])
+@pytest.mark.parametrize("kind", [client_to, OperatorClient])
 def test_an_address_that_does_not_connect_leaves_time_for_the_next_one(
-    monkeypatch: pytest.MonkeyPatch, kind: type[RegistryClient | OperatorClient], fake: FakeRegistry
+    monkeypatch: pytest.MonkeyPatch, kind: Callable[..., RegistryClient | OperatorClient], fake: FakeRegistry
 ) -> None:
     fake.token = None
     port = int(fake.url.rpartition(":")[2])
@@ -293,20 +273,18 @@ def test_an_address_that_does_not_connect_leaves_time_for_the_next_one(
         found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", place) for place in places]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
         with kind("http://registry.example", timeout_s=2.0) as client:
-            offer: object = (
-                client.get_offer("gr", "champion")
-                if isinstance(client, RegistryClient)
-                else client.channel("gr", "champion")
-            )
-    assert offer is not None
+            if isinstance(client, RegistryClient):
+                assert client.poll("gr", "champion").table == ONE
+            else:
+                assert client.channel("gr", "champion")
 
 
 @pytest.fixture
-def fake() -> Iterator[FakeRegistry]:
-    with fake_registry() as made:
-        made.token = TOKEN
-        made.offer(ONE)
-        yield made
+def fake(registry: FakeRegistry) -> FakeRegistry:
+    """A registry that requires a token."""
+    registry.token = TOKEN
+    registry.offer(ONE)
+    return registry
 
 
 def token_file(folder: Path, token: str) -> Path:
@@ -317,10 +295,7 @@ def token_file(folder: Path, token: str) -> Path:
 
 
 def state_of(folder: Path) -> dict[str, Any]:
-    from serving.agent.store import STATE, Store
-
-    found: dict[str, Any] = Store(folder / "state").load("gr", STATE) or {}
-    return found
+    return Store(folder / "state").load("gr", STATE, dict) or {}
 
 
 def test_agent_with_a_token_is_served_and_a_new_token_needs_no_restart(tmp_path: Path, fake: FakeRegistry) -> None:
@@ -351,30 +326,26 @@ def test_agent_without_a_readable_token_keeps_its_table_and_says_what_to_do(tmp_
         wait_until(lambda: state_of(tmp_path).get("state") == State.UNSIGNED)
 
 
-def client_error(fake: FakeRegistry, **settings: Any) -> RegistryUnavailableError:
-    report: CcaReport = REPORT
-    with (
-        RegistryClient(fake.url, timeout_s=WAIT_S, **settings) as client,
-        pytest.raises(RegistryUnavailableError) as error,
-    ):
-        client.get_offer(report.cca, report.channel)
-    return error.value
+def answer_of(fake: FakeRegistry) -> tuple[State, str]:
+    with client_to(fake.url) as client:
+        result = client.poll("gr", "champion")
+    return result.state, str(result.error)
 
 
 def test_registry_that_wants_a_token_is_told_apart_from_one_that_refuses_it(fake: FakeRegistry) -> None:
-    error = client_error(fake)
-    assert isinstance(error, NotPermittedError)
-    assert "the registry requires a token" in str(error)
-    assert "set --token-file or CCATUNE_AGENT_TOKEN_FILE" in str(error)
-    assert "the token was not accepted" not in str(error), "advice to users of `ccatune`"
+    state, error = answer_of(fake)
+    assert state is State.TOKEN_REFUSED
+    assert "the registry requires a token" in error
+    assert "set --token-file or CCATUNE_AGENT_TOKEN_FILE" in error
+    assert "the token was not accepted" not in error, "advice to users of `ccatune`"
 
 
 def test_token_that_does_not_permit_the_request_is_an_error_with_the_scopes(fake: FakeRegistry) -> None:
     fake.token = None
     fake.answer_with(403, b'{"type": "urn:ccatune:problem:not-permitted", "detail": "expected the scope read"}')
-    error = client_error(fake)
-    assert isinstance(error, NotPermittedError)
-    assert "(expected the scope read)" in str(error)
-    assert "the scopes read and report" in str(error)
+    state, error = answer_of(fake)
+    assert state is State.TOKEN_REFUSED
+    assert "(expected the scope read)" in error
+    assert "the scopes read and report" in error
     fake.answer_with(403, b'{"type": "urn:ccatune:problem:foreign-request", "detail": "wrong name"}')
-    assert not isinstance(client_error(fake), NotPermittedError)
+    assert answer_of(fake)[0] is State.OFFLINE

@@ -27,17 +27,6 @@ def report(api, agent_id="server-1", **changes):
     return api.request("POST", f"/v1/agents/{agent_id}/reports", json={**REPORT, **changes})
 
 
-def test_anonymous_callers_report_nothing(api, problem):
-    problem(report(api.anonymous), status=401)
-    problem(report(api.anonymous, state="two words"), status=401)
-    assert api.get("/v1/agents").json()["items"] == []
-
-
-def test_anonymous_callers_list_no_agents(api, problem):
-    report(api)
-    problem(api.anonymous.get("/v1/agents"), status=401)
-
-
 def test_the_latest_report_of_an_agent_is_listed_with_its_age(api):
     report(api, state="Starting")
     api.clock.advance(seconds=10)

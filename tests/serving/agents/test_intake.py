@@ -14,7 +14,6 @@ from sqlalchemy import event
 from serving.agents.intake import ReportIntake
 from serving.agents.service import ReceivedReport
 from serving.errors import BusyError
-from serving.work import WorkPool
 from tests.serving.api import START
 
 pytestmark = pytest.mark.service
@@ -36,8 +35,9 @@ def intake(api) -> Callable[..., ReportIntake]:
     """Makes a queue on the API's database."""
 
     def make(*, max_queued: int = 1000) -> ReportIntake:
-        writes = WorkPool("writes", threads=1, max_queued=10, max_queue_s=30)
-        return ReportIntake(api.database, writes=writes, max_queued=max_queued)
+        context = api.app.state.context
+        settings = context.settings.model_copy(update={"max_queued_reports": max_queued})
+        return ReportIntake(replace(context, settings=settings))
 
     return make
 
@@ -106,7 +106,7 @@ def test_a_full_queue_is_a_503_that_says_when_to_return(api, problem, monkeypatc
     async def refuse(_report: object) -> None:
         raise BusyError("expected room for a report, 20000 wait to be written; try again")
 
-    monkeypatch.setattr(api.app.state.context.reports, "submit", refuse)
+    monkeypatch.setattr(api.part(ReportIntake), "submit", refuse)
     answer = api.request("POST", "/v1/agents/a/reports", json={"cca": "gr", "channel": "champion", "state": "InSync"})
     problem(answer, status=503)
     assert answer.headers["retry-after"] == "1"

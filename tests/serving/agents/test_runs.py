@@ -13,8 +13,6 @@ import pytest
 
 from serving.agents import repository, retention, service
 from serving.agents.retention import AgentRetention
-from serving.database import AgentRow
-from serving.work import WorkPool
 from tests.serving.agents.test_intake import a_report
 from tests.serving.api import START
 from tests.serving.running import Running
@@ -53,7 +51,7 @@ def test_an_agent_that_returns_after_a_long_time_is_not_marked(api):
     assert report(api, "a", after_s=601)["shared_id"] is False
 
 
-def test_reports_of_an_older_agent_have_no_run_and_change_nothing(api):
+def test_reports_without_a_run_change_nothing(api):
     assert shared(api, "-a-a-") == [False] * 5
     assert report(api, None)["run_id"] == "a"
 
@@ -68,28 +66,9 @@ def test_runs_that_alternate_within_one_batch_are_marked(api):
     assert (row["run_id"], row["shared_id"]) == ("b", True)
 
 
-@pytest.mark.parametrize("runs", ["aab", "aba", "abab", "abc", "-a-b-a", "ab-ba"])
-def test_a_database_without_an_upsert_gets_the_same_columns(api, runs):
-    for number, run in enumerate(runs):
-        now = START + timedelta(seconds=number)
-        for agent_id in ("upsert", "plain"):
-            row = {**a_report(1).said, "agent_id": agent_id, "cca": "gr", "received_at": now}
-            row["run_id"] = None if run == "-" else run
-            with api.database.write() as session:
-                if agent_id == "upsert":
-                    repository.replace(session, [row], shared_since=START)
-                else:
-                    repository._replace_one(session, row, shared_since=START)
-    with api.database.read() as session:
-        one, other = session.query(AgentRow).order_by(AgentRow.agent_id).all()
-    names = ("run_id", "previous_run_id", "run_changed_at", "id_shared_at")
-    assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
-
-
 def sweep(api: Any, *, step_rows: int = 500) -> list[str]:
     """Sweep once, and return the ids of the agents that are left."""
-    pools = {name: WorkPool(name, threads=1, max_queued=10, max_queue_s=30) for name in ("reads", "writes")}
-    asyncio.run(AgentRetention(api.database, **pools, clock=api.clock, days=30).sweep(step_rows=step_rows))
+    asyncio.run(api.part(AgentRetention).sweep(step_rows=step_rows))
     return [row["agent_id"] for row in api.get("/v1/agents").json()["items"]]
 
 
@@ -109,10 +88,10 @@ def test_an_agent_that_reports_while_it_is_being_deleted_stays(api):
     report(api, "a")
     before = api.clock.now + timedelta(days=1)
     with api.database.read() as session:
-        ids = service.silent(session, before=before, after_id=0, limit=10)
+        ids = repository.ids_older(session, before=before, after_id=0, limit=10)
     report(api, "a", after_s=2 * DAY_S)
     with api.database.write() as session:
-        service.delete_silent(session, ids, before=before)
+        repository.delete_older(session, ids, before=before)
     assert len(api.get("/v1/agents").json()["items"]) == len(ids) == 1
 
 

@@ -10,38 +10,14 @@ import pytest
 
 from kmod.ensemble import Ensemble
 from serving.access.grants import local_caller
-from serving.agent import parse_offer
+from serving.agent.client import parse_offer
 from serving.channels import service
+from serving.channels.schemas import ChannelMove
 from serving.database import Database
 
 pytestmark = pytest.mark.service
 
 CHAMPION = "/v1/channels/gr/champion"
-
-
-def test_anonymous_callers_list_no_channels(api, problem):
-    api.move()
-    problem(api.anonymous.get("/v1/channels"), status=401)
-
-
-def test_anonymous_callers_read_no_channel(api, problem):
-    api.move()
-    problem(api.anonymous.get(CHAMPION), status=401)
-    problem(api.anonymous.get(f"{CHAMPION}?wait=1"), status=401)
-    problem(api.anonymous.get(f"{CHAMPION}/history"), status=401)
-
-
-def test_anonymous_callers_move_no_channel(api, problem):
-    digest = api.publish()
-    problem(api.anonymous.request("PUT", CHAMPION, json={"digest": digest}), status=401)
-    assert api.get("/v1/channels").json()["items"] == []
-
-
-def test_anonymous_callers_roll_no_channel_back(api, problem):
-    api.move(0)
-    api.move(1)
-    problem(api.anonymous.request("POST", f"{CHAMPION}/rollback"), status=401)
-    assert api.get(CHAMPION).json()["serial"] == 2
 
 
 def test_a_channel_offers_its_ensemble_with_all_that_a_deployment_needs(api):
@@ -107,7 +83,8 @@ def test_a_roll_back_deploys_the_ensemble_before_with_a_new_serial(api):
 
 def table_offered(api):
     """The text that an agent makes of what the channel offers."""
-    return parse_offer(api.get(CHAMPION).content, cca="gr", channel="champion").text
+    _, table = parse_offer(api.get(CHAMPION).content, cca="gr", channel="champion")
+    return table.text
 
 
 def test_a_roll_back_is_offered_as_urgent_and_its_text_carries_the_mark(api):
@@ -247,14 +224,14 @@ def test_moves_at_once_through_two_processes_give_every_serial_once(api, databas
     digest = api.publish()
     databases = [Database(database_url, busy_timeout_ms=60_000) for _ in range(2)]
     serials: list[int] = []
+    change = service.Change(
+        registry="lab", cca="gr", name="race", by=local_caller("test"), now=api.clock(), if_match=None
+    )
 
     def move(database: Database) -> None:
         for _ in range(8):
             with database.write() as session:
-                row = service.move(
-                    session, registry="lab", cca="gr", name="race", digest=digest, hold_back_permille=0,
-                    urgent=False, note="", if_match=None, now=api.clock(), by=local_caller("test"),
-                )  # fmt: skip
+                row, _ = service.move(session, change, ChannelMove(digest=digest))
             serials.append(row.serial)
 
     threads = [threading.Thread(target=move, args=(database,)) for database in databases * 2]

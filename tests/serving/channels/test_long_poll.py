@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from serving.channels.offers import Offers
+from serving.channels.watch import ChannelWatch
 from serving.errors import ChannelNotFoundError
 from tests.serving.running import CHAMPION, LONG_S, Poll, Running
 
@@ -25,11 +27,6 @@ def registry(api) -> Iterator[Running]:
     api.move(0)
     with Running(api.database) as running:
         yield running
-
-
-def test_anonymous(registry):
-    """Without accounts, whoever reaches the registry may wait for a channel."""
-    assert registry.get(etag=None, wait=LONG_S).status_code == 200
 
 
 def test_a_poll_is_held_until_the_channel_moves(registry):
@@ -149,11 +146,11 @@ def test_a_poll_of_an_absent_channel_is_answered_404_when_its_time_is_out_or_the
 
 
 def test_invented_channels_occupy_nothing_after_their_polls(api):
-    context = api.app.state.context
+    offers, watch = api.part(Offers), api.part(ChannelWatch)
 
     async def scenario() -> None:
         follows = (
-            context.offers.follow(("gr", f"invented-{number}"), if_none_match=None, wait_s=0.2, connection=None)
+            offers.follow(("gr", f"invented-{number}"), if_none_match=None, wait_s=0.2, connection=None)
             for number in range(300)
         )
         errors = await asyncio.gather(*follows, return_exceptions=True)
@@ -162,5 +159,5 @@ def test_invented_channels_occupy_nothing_after_their_polls(api):
         await asyncio.sleep(0)
 
     asyncio.run(scenario())
-    kept = [*vars(context.offers).values(), *vars(context.watch).values()]
+    kept = [*vars(offers).values(), *vars(watch).values()]
     assert [part for part in kept if isinstance(part, dict) and part] == []

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from sqlalchemy import event
 
+from serving.channels.watch import ChannelWatch
 from tests.serving.running import CHAMPION, LONG_S, Running
 
 pytestmark = pytest.mark.service
@@ -57,7 +58,7 @@ def test_a_move_is_answered_before_it_wakes_anyone(api, monkeypatch):
     api.move(0)
     digest = api.publish(1)
     order: list[str] = []
-    watch = api.app.state.context.watch
+    watch = api.part(ChannelWatch)
     announce = watch.announce
     monkeypatch.setattr(watch, "announce", lambda *a, **k: (order.append("woken"), announce(*a, **k)))
 

@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from serving.access.grants import local_caller
+from serving.channels.watch import ChannelWatch
 from serving.roots import service as roots
 from serving.signatures import Envelope, PrivateKey, Root, check_deployment, check_ensemble
 from tests.serving.api import START, Api
@@ -110,7 +111,7 @@ def test_a_step_ends_the_wait_of_no_held_poll_and_the_next_poll_is_answered(sign
     signed_move(signing, keys)
     etag = signing.get(CHAMPION).headers["etag"]
     waits = []
-    watch = signing.app.state.context.watch
+    watch = signing.part(ChannelWatch)
     wait = watch.wait
 
     async def through_a_step(*arguments, **options):
@@ -295,9 +296,3 @@ def test_a_repeated_request_is_answered_although_its_ensembles_publisher_is_remo
     first = signing.request("PUT", CHAMPION, **request)
     add_root(signing, keys.envelope(2, publishers=[]))
     assert signing.request("PUT", CHAMPION, **request).json() == first.json()
-
-
-def test_the_openapi_document_describes_the_signatures_of_an_offer(api):
-    schemas = api.get("/v1/openapi.json").json()["components"]["schemas"]
-    assert schemas["OfferRead"]["properties"]["signatures"]["$ref"] == "#/components/schemas/OfferSignatures"
-    assert set(schemas["SignedEnvelope"]["required"]) == {"payload", "payloadType", "signatures"}

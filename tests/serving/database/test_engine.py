@@ -37,7 +37,7 @@ def test_sqlite_writes_ahead_syncs_fully_and_checks_foreign_keys(sqlite_url):
         ("no url", "expected a URL"),
         ("postgresql://u:secret@h:abc/d", "expected a URL .* got something else"),
         ("sqlite:///a.db?timeout=abc", "expected options that its driver takes"),
-        ("nothing://x/y", "installed driver"),
+        ("mysql://u@h/x", "expected sqlite:///FILE or postgresql://USER@HOST/NAME, got mysql"),
     ],
 )
 def test_a_database_that_cannot_keep_anything_is_refused(url, expected):

@@ -12,17 +12,6 @@ from kmod.ensemble import Ensemble
 pytestmark = pytest.mark.service
 
 
-def test_anonymous_callers_publish_nothing(api, problem, ensemble_json):
-    problem(api.anonymous.request("POST", "/v1/ensembles", json=ensemble_json()), status=401)
-    assert api.get("/v1/ensembles").json()["items"] == []
-
-
-def test_anonymous_callers_read_no_ensemble(api, problem):
-    digest = api.publish()
-    problem(api.anonymous.get("/v1/ensembles"), status=401)
-    problem(api.anonymous.get(f"/v1/ensembles/{digest}"), status=401)
-
-
 def test_a_published_ensemble_is_given_back_with_its_digest(api, ensemble_json):
     document = ensemble_json(7)
     answer = api.request("POST", "/v1/ensembles", json=document)

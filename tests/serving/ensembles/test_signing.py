@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-import json
 import threading
 
 import pytest
-from sqlalchemy import update
 
-from kmod.ensemble import Ensemble
-from serving.database import EnsembleRow
 from serving.signatures import PrivateKey
 from tests.serving.signing import Keys, add_root, add_signature, signature
 
@@ -26,14 +22,6 @@ def keys() -> Keys:
 def key_ids(answer) -> list[str]:
     """The keys whose signatures an answer lists."""
     return [row["key_id"] for row in answer.json()["signatures"]]
-
-
-def test_anonymous(api, keys):
-    """Without accounts, whoever reaches the registry uploads signatures; only those of a publisher are stored."""
-    digest = api.publish()
-    add_root(api, keys.envelope())
-    assert add_signature(api, digest, keys.publisher).status_code == 201
-    assert api.get(f"/v1/ensembles/{digest}/signatures").status_code == 200
 
 
 def test_a_publishers_signature_is_stored_and_listed(api, keys):
@@ -154,15 +142,3 @@ def test_a_document_with_a_signature_inside_is_refused_for_nothing_would_verify_
     assert document["type"].endswith("ensemble-invalid")
     assert "expected no key `signature`" in document["detail"]
     assert api.get("/v1/ensembles").json()["items"] == []
-
-
-def test_a_document_that_was_stored_with_a_signature_is_still_served_and_offered(api, ensemble_json):
-    document = {**ensemble_json(), "signature": {"key": "k1"}}
-    digest = api.publish()
-    with api.database.write() as session:
-        session.execute(update(EnsembleRow).values(document=json.dumps(document)))
-    assert api.get(f"/v1/ensembles/{digest}").json() == document
-    offer = api.request("PUT", "/v1/channels/gr/champion", json={"digest": digest})
-    assert offer.status_code == 201
-    offered = api.get("/v1/channels/gr/champion").json()["ensemble"]
-    assert (offered, Ensemble.from_json(offered).digest) == (document, digest)

@@ -26,12 +26,6 @@ def version_of(api: Api) -> int:
     return Root.from_payload(envelope.payload).version
 
 
-def test_anonymous(api, keys):
-    """Without accounts, whoever reaches the registry uploads the first root document; it listens on loopback alone."""
-    assert add_root(api, keys.envelope()).status_code == 201
-    assert api.get("/v1/roots").status_code == 200
-
-
 def test_the_first_document_is_taken_as_it_is_and_served_unchanged(api, keys):
     assert api.get("/v1/roots").status_code == 404
     envelope = keys.envelope(3)

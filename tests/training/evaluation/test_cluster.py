@@ -12,7 +12,7 @@ from links import recording, study
 
 from kmod.ensemble import Ensemble
 from training.errors import TrainingError
-from training.progress import Silent
+from training.progress import Progress
 from training.study import Journal, Study
 
 # One worker: each cluster takes both processors.
@@ -50,7 +50,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
 def test_a_ray_cluster_of_this_machine_gives_the_same_ensemble(trained: Ensemble, tmp_path: Path) -> None:
     done: list[str] = []
 
-    class Notes(Silent):
+    class Notes(Progress):
         def finished(self, name: str, found: object) -> None:  # noqa: ARG002
             done.append(name)
 
@@ -63,7 +63,7 @@ def test_a_ray_cluster_of_this_machine_gives_the_same_ensemble(trained: Ensemble
 def test_a_node_that_is_lost_changes_nothing(trained: Ensemble, nodes: object) -> None:
     steps: list[float] = []
 
-    class Loses(Silent):
+    class Loses(Progress):
         """Loses a node as soon as states are searched on all of them."""
 
         def phase(self, text: str, *, total: float) -> None:

@@ -10,10 +10,9 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 from training.evaluation.executors import Processes
-from training.evaluation.tasks import Part
 
 
 @dataclass(frozen=True)
@@ -25,9 +24,9 @@ class Waits:
     amount: float = 1.0
     part: None = None
 
-    def begin(self, threads: int, kept: dict[str, Any] | None = None) -> Waits:
+    def begin(self, threads: int, snapshot: object = None) -> Waits:
         """Begin it."""
-        del threads, kept
+        del threads, snapshot
         return self
 
     def step(self) -> float:
@@ -36,30 +35,13 @@ class Waits:
         time.sleep(60)
         return 1.0
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> None:
         """It has no state."""
-        return {}
-
-
-class Nothing:
-    """Keeps nothing."""
-
-    def advance(self, amount: float) -> None:
-        """Nothing."""
-
-    def snapshot_of(self, name: str) -> None:
-        """None."""
-
-    def keep_snapshot(self, name: str, snapshot: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def keep(self, name: str, part: Part) -> None:
-        """Nothing."""
 
 
 def wait_in(folder: Path) -> None:
     """Run one."""
-    Processes(1).run([Waits(folder)], Nothing())
+    Processes(1).run([Waits(folder)], Mock(snapshot_of=lambda _name: None))
 
 
 def test_they_end_when_the_study_is_killed(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 import pytest
 from small import policed, small
 
-from emulation.measures import Trial
-from emulation.simulator import simulate
+from emulation.run.measures import Trial
+from emulation.run.simulator import simulate
 from training.evaluation.runner import CaseRunner
 from training.workloads import Case
 

@@ -12,7 +12,6 @@ from small import RECORDINGS, small
 from kmod.ensemble import Ensemble
 from training.cli import train
 from training.errors import TrainingError
-from training.judging.recordings import judge
 from training.reports import search as search_report
 from training.reports.bound import bounds
 from training.reports.cli import report
@@ -21,6 +20,7 @@ from training.reports.search import SearchReport, halves, state_cases
 from training.reports.synthetic import synthetic
 from training.searches import SobolChoice
 from training.study import Journal, Study
+from training.validation.recordings import validate
 from training.workloads import Sample
 from training.workloads.states import StateEpoch
 
@@ -82,7 +82,7 @@ def test_robustness_covers_what_the_claim_names() -> None:
 
 def test_robustness_as_trained_agrees_with_the_judgement(trained: Ensemble) -> None:
     [row] = robustness(trained, UNSEEN, conditions=[Condition("as trained")])
-    for cell, pooled in zip(row["targets"], judge(trained, UNSEEN)["targets"], strict=True):
+    for cell, pooled in zip(row["targets"], validate(trained, UNSEEN)["targets"], strict=True):
         assert cell["utilization"] == pytest.approx(pooled["utilization"], abs=1e-4)
         assert cell["p95_queueing_delay_ms"] == pytest.approx(pooled["p95_queueing_delay_ms"], rel=0.07)
 
@@ -122,7 +122,7 @@ def test_recordings_too_short_to_fit_are_refused_and_hold_nothing(trained: Ensem
 
 def test_the_bound_meets_every_requirement_that_the_rows_meet(trained: Ensemble) -> None:
     found = epochs_of_links(study(), unseen=UNSEEN)
-    cases = {state: found.cases([state], "judging", Sample()) for state in study().states}
+    cases = {state: found.cases([state], "validation", Sample()) for state in study().states}
     cases = {state: its for state, its in cases.items() if len(its) >= 2}
     judged: list[float] = []
     rows = bounds(study(), trained, cases, threads=2, judged=judged.append)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from surface import SPACE, ClosedRunner, epochs, objective
 
 from training.errors import TrainingError
-from training.evaluation.evaluator import Evaluator, optimise
+from training.evaluation.evaluator import Evaluator, JointSearch, optimise
+from training.evaluation.tasks import EVALUATIONS
 from training.searches import DdsChoice, LocalChoice
 from training.searches.dds import DdsSearch, latin_hypercube, neighbours, reflect
 from training.searches.points import PointsSearch, grid_points
@@ -172,17 +173,29 @@ def test_classes_share_their_samples_but_not_their_steps() -> None:
 
 
 @pytest.mark.parametrize("choices", [{}, {"aim": 0.8}, {"aim": 1.0, "draws": 4}])
-def test_a_search_resumed_from_any_snapshot_goes_the_same_way(choices: dict[str, float]) -> None:
-    whole = drive(search(intervals=6, steps=10, restarts=1, **choices))
-    for stop in range(1, 14):
-        dds, seen = search(intervals=6, steps=10, restarts=1, **choices), []
-        while len(seen) < stop:
-            seen += answered(dds, 2)
-        saved = json.loads(json.dumps(dds.snapshot()))
-        resumed = search(99, intervals=6, steps=10, restarts=1, **choices)
-        resumed._samples = dds._samples
-        resumed.restore(saved)
-        assert seen + drive(resumed) == whole
+def test_a_search_that_repeats_its_evaluations_from_json_goes_the_same_way(choices: dict[str, float]) -> None:
+    def joint() -> JointSearch:
+        evaluator, its = Evaluator(runner, epochs(4)), {"intervals": 6, "steps": 10, "restarts": 1, **choices}
+        return JointSearch(evaluator, [(search(1, **its), objective(c)) for c in (0, 1)])
+
+    runner = ClosedRunner()
+    whole = joint()
+    while not whole.done:
+        whole.step()
+    for stop in range(1, 12):
+        begun, resumed = joint(), joint()
+        for _ in range(stop):
+            begun.step()
+        saved = json.loads(json.dumps(EVALUATIONS.dump_python(tuple(begun.evaluations), mode="json")))
+        runner.runs.clear()
+        resumed.repeat(EVALUATIONS.validate_python(saved))
+        assert runner.runs == []
+        while not resumed.done:
+            resumed.step()
+        assert resumed.evaluations == whole.evaluations
+        assert (resumed.best, resumed.runs) == (whole.best, whole.runs)
+    with pytest.raises(ValueError, match="other points"):
+        joint().repeat(whole.evaluations[::-1])
 
 
 def test_at_a_low_temperature_a_worse_step_is_left_and_a_better_one_taken() -> None:
@@ -235,8 +248,6 @@ def test_a_step_waits_for_the_score_of_the_one_before() -> None:
         dds.tell(proposal.number, made_up(proposal.point))
     [step] = dds.ask(9)
     assert dds.ask(1) == []
-    with pytest.raises(TrainingError, match="while no score is waited for, 1 are"):
-        dds.snapshot()
     dds.tell(step.number, made_up(step.point))
     assert len(dds.ask(9)) == 1
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -72,16 +71,6 @@ def test_the_optimum_under_the_constraint_is_found_after_the_candidates(name: st
     assert search.best.score.cost < 0.52
     sampled = min(scored(point).rank for point in points[: CHOICES[name].initial + 1])
     assert search.best.score.cost < sampled[1] - 0.02
-
-
-@each_search
-def test_an_interrupted_search_proposes_the_same_points(name: str) -> None:
-    _, points = whole(name)
-    begun, resumed = made(name), made(name)
-    done = drive(begun, points=CHOICES[name].initial + 3)
-    resumed.restore(json.loads(json.dumps(begun.snapshot())))
-    assert resumed.best == begun.best
-    assert done + drive(resumed, points=2) == points[: len(done) + 2]
 
 
 @each_search

@@ -13,7 +13,7 @@ from links import recording, study
 from kmod.ensemble import Ensemble
 from training.evaluation.tasks import Part
 from training.objectives import DelayObjective, Tally
-from training.progress import Silent
+from training.progress import Progress
 from training.reports.surrogate import first_rows, judge, left_out_of, summary
 from training.searches import Point, SurrogateChoice
 from training.searches.contextual import ModelSettings
@@ -78,7 +78,7 @@ def trained() -> Ensemble:
 def test_a_study_that_was_stopped_goes_on_and_gives_the_same_ensemble(tmp_path: Path, trained: Ensemble) -> None:
     journal = Journal(tmp_path, key="ab" * 32)
 
-    class Stops(Silent):
+    class Stops(Progress):
         steps = 0
 
         def advance(self, amount: float) -> None:

@@ -6,15 +6,14 @@ from pathlib import Path
 import pytest
 from small import RECORDINGS, policed, small
 
-from emulation.measures import Trial
-from emulation.simulator import simulate
+from emulation.run.measures import Trial
+from emulation.run.simulator import simulate
 from emulation.standin import StandInTree
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.evaluation.evaluator import Evaluator
 from training.evaluation.runner import CaseRunner
-from training.progress import Silent
 from training.searches import Found
-from training.study import Journal, Study, single_sets, study_of
+from training.study import Study
 from training.study.tasks import confirmed
 from training.workloads.epochs import default_values
 
@@ -38,37 +37,6 @@ def test_an_ensemble_has_a_row_for_every_round_trip_and_limit(trained: Ensemble)
 def test_theta_is_one_for_each_round_trip(trained: Ensemble) -> None:
     for rtt in range(2):
         assert len({trained.row((rtt, limit), 0)["reduction_permille"] for limit in range(2)}) == 1
-
-
-@pytest.mark.parametrize(("executor", "count"), [("threads", 1), ("processes", 2)])
-def test_training_again_gives_the_same_digest_on_threads_and_in_processes(
-    trained: Ensemble, executor: str, count: int
-) -> None:
-    assert Study(small(), RECORDINGS, threads=count, executor=executor).run().digest == trained.digest
-
-
-def test_a_study_goes_on_from_its_journal_and_ends_the_same(tmp_path: Path, trained: Ensemble) -> None:
-    done: list[str] = []
-
-    class Stops(Silent):
-        def finished(self, name: str, found: object) -> None:  # noqa: ARG002
-            done.append(name)
-            if name.startswith("state"):
-                raise KeyboardInterrupt
-
-    study = Study(small(), RECORDINGS, threads=1, progress=Stops())
-    journal = Journal(tmp_path, key=study.key)
-    with pytest.raises(KeyboardInterrupt):
-        study.run(journal)
-    assert set(done[:3]) == {"single", "rtt-00", "rtt-01"}
-    kept = set(journal.parts())
-    assert kept == set(done)
-
-    class Notes(Silent):
-        def finished(self, name: str, found: object) -> None:  # noqa: ARG002
-            assert name not in kept
-
-    assert Study(small(), RECORDINGS, progress=Notes()).run(journal).digest == trained.digest
 
 
 def points_of(*rows: dict[str, int]) -> list[tuple[int, ...]]:
@@ -106,19 +74,6 @@ def test_of_points_the_best_on_the_cases_is_taken_if_it_is_better_than_the_first
     assert confirm((1, 1), [paper, seldom], least_se=1e6).point == paper
 
 
-def test_the_study_and_the_single_set_can_be_read_back(trained: Ensemble) -> None:
-    assert study_of(trained) == small()
-    singles = single_sets(trained)
-    assert singles is not None
-    assert set(singles[0]) == set(trained.columns)
-
-
-def test_the_key_changes_with_study_and_traces() -> None:
-    studies = (Study(small(), RECORDINGS), Study(small(seed=2), RECORDINGS), Study(small(), RECORDINGS[:1]))
-    assert len({study.key for study in studies}) == 3
-    assert Study(small(), RECORDINGS[::-1]).key == studies[0].key
-
-
 def test_the_tree_takes_the_table_and_gives_it_back(trained: Ensemble, tmp_path: Path) -> None:
     tree = StandInTree(tmp_path)
     text = table_text(trained, DEPLOYMENT)
@@ -129,10 +84,10 @@ def test_the_tree_takes_the_table_and_gives_it_back(trained: Ensemble, tmp_path:
 def test_a_flow_that_follows_the_table_looks_up_the_state_that_its_case_is_of(trained: Ensemble) -> None:
     text = table_text(trained, DEPLOYMENT)
     found = 0
-    for case in policed().with_limit((0, 1), limited=6, lifted=0, purpose="judging"):
+    for case in policed().with_limit((0, 1), limited=6, lifted=0, purpose="validation"):
         flow = simulate(Trial("rtcp_bbr", {}, text).on(case.scenario)).flows[0]
-        assert flow.turns[0].state == 0  # no limit is known yet
+        assert flow.epoch_ends[0].state == 0  # no limit is known yet
         if flow.limits and flow.limits[-1].kind == "limited":
-            assert flow.turns[-1].state == 1
+            assert flow.epoch_ends[-1].state == 1
             found += 1
     assert found

@@ -13,7 +13,7 @@ from training.evaluation import executors
 from training.evaluation.evaluator import Evaluator, Request
 from training.evaluation.runner import CaseRunner
 from training.evaluation.tasks import Part
-from training.progress import Silent
+from training.progress import Progress
 from training.study import Journal, Study, require_recordings, single_sets, study_key, study_of
 
 RECORDINGS = [recording("a", seed=1), recording("b", seed=2)]
@@ -46,7 +46,7 @@ def test_a_study_goes_on_from_its_journal_and_ends_the_same(tmp_path: Path, trai
     journal = Journal(tmp_path, key="ab" * 32)
     searched: list[str] = []
 
-    class Stops(Silent):
+    class Stops(Progress):
         def finished(self, name: str, found: object) -> None:  # noqa: ARG002
             searched.append(name)
             if len(searched) == 2:
@@ -57,7 +57,7 @@ def test_a_study_goes_on_from_its_journal_and_ends_the_same(tmp_path: Path, trai
     kept = set(journal.parts())
     assert kept >= set(searched)
 
-    class Notes(Silent):
+    class Notes(Progress):
         def finished(self, name: str, found: object) -> None:  # noqa: ARG002
             searched.append(name)
 
@@ -170,24 +170,8 @@ def test_a_stage_can_be_confirmed_on_epochs_that_did_not_train() -> None:
     assert checked
 
 
-def test_finals_go_on_from_a_journal_and_end_the_same(tmp_path: Path) -> None:
-    wanted = study(stages=STAGES)
-    whole = Study(wanted, RECORDINGS, threads=2).run()
-
-    class Stops(Silent):
-        def finished(self, name: str, found: object) -> None:  # noqa: ARG002
-            if name.startswith("final-"):
-                raise KeyboardInterrupt
-
-    journal = Journal(tmp_path, key="cd" * 32)
-    with pytest.raises(KeyboardInterrupt):
-        Study(wanted, RECORDINGS, threads=1, progress=Stops()).run(journal)
-    assert any(name.startswith("final-") for name in journal.parts())
-    assert Study(wanted, RECORDINGS, threads=2).run(journal).digest == whole.digest
-
-
 def test_a_part_comes_back_from_json_exactly() -> None:
-    evaluation = {"class": 1, "point": [3], "score": {"violation": 0.1, "cost": 1e-17, "cases": 2}}
+    evaluation = {"delay_class": 1, "point": [3], "score": {"violation": 0.1, "cost": 1e-17, "cases": 2}}
     part = Part.from_json({"found": [], "runs": 3, "evaluations": [evaluation]})
     assert Part.from_json(part.to_json()) == part
 
@@ -205,7 +189,7 @@ def test_a_study_that_is_interrupted_within_a_search_goes_on_from_its_last_step(
     steps: list[float] = []
     lost: list[float] = []
 
-    class Stops(Silent):
+    class Stops(Progress):
         def advance(self, amount: float) -> None:
             steps.append(amount)
             if len(steps) in {4, 9}:
@@ -230,7 +214,7 @@ def without_interruption(folder: Path) -> tuple[Study, float]:
     """The study after a run without an interruption, and its work."""
     steps: list[float] = []
 
-    class Counts(Silent):
+    class Counts(Progress):
         def advance(self, amount: float) -> None:
             steps.append(amount)
 

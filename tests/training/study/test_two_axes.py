@@ -15,10 +15,10 @@ from kmod.ensemble import Deployment, Ensemble, table_text
 from training.cli import evaluate
 from training.errors import TrainingError
 from training.evaluation.runner import CaseRunner
-from training.judging.states import judge_states, summary
 from training.objectives import Pool
 from training.reports.cli import report
 from training.study import Study, StudySettings, study_of
+from training.validation.states import summary, validate_states
 from training.workloads import Sample
 from training.workloads.epochs import default_values
 from training.workloads.states import StateEpoch
@@ -71,13 +71,6 @@ def test_a_table_with_two_axes_comes_back_from_its_file(trained: Ensemble, tmp_p
     assert study_of(again) == STUDY
 
 
-@pytest.mark.parametrize(("executor", "count"), [("threads", 1), ("processes", 2)])
-def test_training_again_gives_the_same_digest_on_threads_and_in_processes(
-    trained: Ensemble, executor: str, count: int
-) -> None:
-    assert Study(STUDY, RECORDINGS, unseen=UNSEEN, threads=count, executor=executor).run().digest == trained.digest
-
-
 def test_rows_of_least_delay_deliver_their_share_of_what_the_rival_does(trained: Ensemble) -> None:
     for state in trained.provenance["states"]:
         share = {0: 0.95, 1: 1.0}.get(state["class"])
@@ -94,7 +87,7 @@ def test_a_flow_of_roccet_measures_a_constant_link_at_its_goodput_by_its_own_clo
 
 
 def runner() -> CaseRunner:
-    return CaseRunner("roccet", STUDY.names, STUDY.objective.objectives("roccet", "judging"), threads=2)
+    return CaseRunner("roccet", STUDY.names, STUDY.objective.objectives("roccet", "validation"), threads=2)
 
 
 def test_each_path_has_epochs_of_its_own_rtt() -> None:
@@ -118,9 +111,9 @@ def test_a_row_is_judged_on_unseen_epochs_of_its_state_beside_the_defaults_and_t
     trained: Ensemble,
 ) -> None:
     workload = epochs_of_links(STUDY, unseen=UNSEEN)
-    cases = {state: workload.cases([state], "judging", Sample()) for state in STUDY.states}
+    cases = {state: workload.cases([state], "validation", Sample()) for state in STUDY.states}
     cases = {state: its for state, its in cases.items() if len(its) >= 3}
-    rows = judge_states(STUDY, trained, cases, threads=2)
+    rows = validate_states(STUDY, trained, cases, threads=2)
     assert {tuple(row["state"]) for row in rows} == set(cases)
     first, state = rows[0], next(iter(cases))
     assert first["values"] == trained.row(state, 0)
@@ -128,7 +121,7 @@ def test_a_row_is_judged_on_unseen_epochs_of_its_state_beside_the_defaults_and_t
     # The figures are those of the objective over the same epochs.
     point = tuple(first["values"][name] for name in STUDY.names)
     pool = Pool.of(tally for [tally] in runner().run(cases[state], [point]))
-    [objective, *_] = STUDY.objective.objectives("roccet", "judging")
+    [objective, *_] = STUDY.objective.objectives("roccet", "validation")
     assert first["learned"]["delay_ms"] == objective.score(pool).bounded
     for row in rows:
         if row["values"] == trained.provenance["single"][row["class"]]["values"]:

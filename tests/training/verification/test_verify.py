@@ -14,14 +14,14 @@ from links import recording, study
 from small import small
 
 from emulation.mahimahi.translate import Runner
-from emulation.measures import Trial
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.run.measures import Trial
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from kmod import bpf_host
 from kmod.ensemble import Ensemble
 from tests.bpf.sole import built_program, sole_user
 from training.errors import TrainingError
 from training.evaluation.tasks import Part
-from training.progress import Silent
+from training.progress import Progress
 from training.reports.cli import report
 from training.study import Journal, Study
 from training.verification import verify
@@ -94,7 +94,7 @@ def test_an_interrupted_verification_goes_on_from_its_runs(
     original = VerifyTask._side_by_side
     monkeypatch.setattr(VerifyTask, "_side_by_side", counted)
 
-    class Stops(Silent):
+    class Stops(Progress):
         verifying = False
 
         def phase(self, text: str, *, total: float) -> None:  # noqa: ARG002

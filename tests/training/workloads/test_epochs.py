@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import hashlib
 import itertools
 from pathlib import Path
 
 import pytest
 from links import constant, epochs_of_links, recording, study
 
-from emulation.source_tokens import engine_sources, engine_sources_digest
 from training.evaluation.runner import CaseRunner, core_version
 from training.objectives import Pool
 from training.workloads import Sample
@@ -24,14 +24,13 @@ def runner(threads: int = 1) -> CaseRunner:
     return CaseRunner("gr", study().names, [], threads=threads)
 
 
-def test_the_core_version_is_that_of_the_sources_here() -> None:
-    assert core_version() == engine_sources_digest(ROOT), "the engine is older than its sources; run make build"
-
-
-def test_the_core_version_is_of_core_and_simulator() -> None:
-    assert {"gr.h", "params.def", "sender.hpp", "link.hpp", "gr_algorithm.hpp", "simulation.cpp"} <= {
-        path.name for path in engine_sources(ROOT)
-    }
+def test_the_core_version_is_of_the_bytes_of_core_and_simulator_here() -> None:
+    patterns = ("kmod/core/*.h", "kmod/core/*.def", "emulation/cpp/*/*.hpp", "emulation/cpp/*/*.cpp")
+    paths = {path.relative_to(ROOT).as_posix(): path for pattern in patterns for path in ROOT.glob(pattern)}
+    assert {"kmod/core/gr.h", "kmod/core/params.def", "emulation/cpp/simulation/simulation.cpp"} <= set(paths)
+    lines = (f"{name} {hashlib.sha256(paths[name].read_bytes()).hexdigest()}\n" for name in sorted(paths))
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert core_version() == digest, "the engine is older than its sources; run make build"
 
 
 def test_an_epoch_is_measured_from_its_begin_and_runs_from_before() -> None:
@@ -75,7 +74,7 @@ def test_training_requires_the_studys_share_of_the_target_and_judging_the_target
     careful = study(objective={"kind": "delay", "margin_se": 1.5, "classes": [{"queueing_delay_ms": 50, "aim": 0.9}]})
     made = [careful.objective.objectives("gr", "training")[0],
             careful.objective.objectives("gr", "training", margin_se=0.5)[0],
-            careful.objective.objectives("gr", "judging", margin_se=0.5)[0]]  # fmt: skip
+            careful.objective.objectives("gr", "validation", margin_se=0.5)[0]]  # fmt: skip
     assert [(one.aim_us, one.margin_se) for one in made] == [(45_000, 1.5), (45_000, 0.5), (50_000, 0.0)]  # type: ignore[attr-defined]
 
 
@@ -97,7 +96,7 @@ def test_states_with_too_few_epochs_take_the_row_of_another() -> None:
 def test_epochs_that_confirm_or_judge_did_not_train() -> None:
     for state in study().states:
         training, confirming, judging = (
-            WORKLOAD.cases([state], purpose, Sample()) for purpose in ("training", "confirming", "judging")
+            WORKLOAD.cases([state], purpose, Sample()) for purpose in ("training", "confirming", "validation")
         )
         keys = [{case.key for case in its} for its in (training, confirming, judging)]
         assert not keys[0] & keys[1]

@@ -7,9 +7,9 @@ import math
 import pytest
 from links import recording, workload
 
-from emulation.measures import Trial
-from emulation.path import Policer, SteppedPolicer
-from emulation.scenario import WIRE
+from emulation.run.measures import Trial
+from emulation.scenario.model import WIRE
+from emulation.scenario.path import Policer, SteppedPolicer
 from emulation.traces import Recording
 from kmod.ensemble import Axis
 from training.study import StudySettings
@@ -80,7 +80,7 @@ def test_a_raised_limit_counts_from_then_on_and_is_higher() -> None:
 def test_more_cases_leave_the_first_ones_as_they_are_and_what_judges_is_drawn_anew() -> None:
     few, many, judging = (
         cases_of((1, 1), limited=count, lifted=0, purpose=purpose)
-        for count, purpose in ((2, "training"), (5, "training"), (5, "judging"))
+        for count, purpose in ((2, "training"), (5, "training"), (5, "validation"))
     )
     assert [case.key for case in few] == [case.key for case in many[:2]]
     assert [case.scenario for case in few] == [case.scenario for case in many[:2]]

@@ -40,9 +40,10 @@ def state() -> dict[str, Any]:
     return json.loads(path.read_text().split("\n", 1)[1]) if path.exists() else {}
 
 
-def wait_for_state(name: str, timeout_s: float = 30) -> None:
+def wait_for_state(name: str, agent: subprocess.Popen[str], timeout_s: float = 30) -> None:
     """Until the agent says so."""
-    inside.wait_for(lambda: state().get("state") == name, timeout_s=timeout_s, what=f"state {name}, {state()}")
+    what = f"state {name}, {state()}"
+    inside.wait_for(lambda: state().get("state") == name, timeout_s=timeout_s, what=what, of=agent)
 
 
 @contextlib.contextmanager
@@ -56,9 +57,10 @@ def registry(job: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
         log.open("w") as output,
         inside.process(*serve, stdout=output, stderr=output) as started,
     ):
-        inside.wait_for(lambda: ready.exists() or started.poll() is not None, timeout_s=90, what="the registry")
-        if started.poll() is not None:
-            raise RuntimeError(f"the registry ended with status {started.returncode}: {log.read_text()}")
+        try:
+            inside.wait_for(ready.exists, timeout_s=90, what="the registry", of=started)
+        except RuntimeError as error:
+            raise RuntimeError(f"{error}: {log.read_text()}") from error
         yield started
 
 
@@ -86,12 +88,13 @@ def answer(method: str, path: str, body: bytes) -> None:
         raise RuntimeError(f"{method} {path}: expected 200 or 201, got {response.status}: {said!r:.500}")
 
 
-def wait_for_serial(serial: int, timeout_s: float = 30) -> None:
-    """Until the kernel holds it."""
+def wait_for_serial(serial: int, agent: subprocess.Popen[str], timeout_s: float = 30) -> None:
+    """Until the kernel holds what the agent writes."""
     inside.wait_for(
         lambda: tree.here().exists() and tree.status()["serial"] == str(serial),
         timeout_s=timeout_s,
         what=f"serial {serial} in force",
+        of=agent,
     )
 
 
@@ -99,31 +102,31 @@ def with_the_registry(job: dict[str, Any]) -> dict[str, Any]:
     """Publish, apply, move, change by hand, give back."""
     seen: dict[str, Any] = {}
     with inside.process(*agent_words(job), stdout=subprocess.DEVNULL) as agent:
-        wait_for_serial(1, 60)
-        wait_for_state("Unsigned")
+        wait_for_serial(1, agent, 60)
+        wait_for_state("Unsigned", agent)
         publish(f"{tree.CCA}-ensemble-2.json")
-        wait_for_serial(2)
-        wait_for_state("Unsigned")
+        wait_for_serial(2, agent)
+        wait_for_state("Unsigned", agent)
         seen["table of the flow"] = table_of_a_flow(job)
         tree.must("ensemble", job["tables"]["by_hand"])
-        wait_for_state("Degraded")
+        wait_for_state("Degraded", agent)
         seen["by hand stays"] = tree.read("ensemble") == job["tables"]["by_hand"]
         agent.send_signal(signal.SIGHUP)
-        wait_for_serial(2)
-        wait_for_state("Unsigned")
+        wait_for_serial(2, agent)
+        wait_for_state("Unsigned", agent)
         tree.must("ensemble", "clear\n")
-        wait_for_state("Degraded")
+        wait_for_state("Degraded", agent)
         agent.send_signal(signal.SIGHUP)
-        wait_for_serial(2)
-        wait_for_state("Unsigned")
+        wait_for_serial(2, agent)
+        wait_for_state("Unsigned", agent)
         # The agent runs on while the module is loaded anew.
         tree.unload_modules(job)
-        wait_for_state("Incompatible")
+        wait_for_state("Incompatible", agent)
         tree.load_modules(job)
         began_s = time.monotonic()
-        wait_for_serial(2)
+        wait_for_serial(2, agent)
         seen["seconds after a reload under the agent"] = round(time.monotonic() - began_s, 2)
-        wait_for_state("Unsigned")
+        wait_for_state("Unsigned", agent)
         agent.kill()
     return seen
 
@@ -132,8 +135,8 @@ def table_of_a_flow(job: dict[str, Any]) -> list[str]:
     """Values that a flow took."""
     shaped = inside.chain(rate="16mbit", queue_bytes=200_000, delay_ms=20)
     with shaped, inside.receiver():
-        with inside.sending("--cca", tree.CCA, "--seconds", "30"):
-            inside.wait_for(lambda: any(flow["state"] != "-" for flow in tree.flows()), timeout_s=10, what="a row")
+        with inside.sending("--cca", tree.CCA, "--seconds", "30") as sender:
+            inside.wait_for(lambda: any(f["state"] != "-" for f in tree.flows()), timeout_s=10, what="a row", of=sender)
             values = [flow[job["marker"]] for flow in tree.flows()]
         # Without its path the socket would outlive this by minutes, and hold the module.
         inside.wait_for(lambda: not tree.flows(), timeout_s=20, what="the flow's end")
@@ -165,10 +168,10 @@ def started_anew(job: dict[str, Any], *, serial: int) -> float:
     """Start the agent without a registry; seconds from its exec until the table is in force."""
     read_beforehand(job)
     exec_s = time.monotonic()
-    with inside.process(*agent_words(job), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
-        wait_for_serial(serial, 60)
+    with inside.process(*agent_words(job), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as agent:
+        wait_for_serial(serial, agent, 60)
         in_force_s = time.monotonic()
-        wait_for_state("Offline", 60)
+        wait_for_state("Offline", agent, 60)
     return round(in_force_s - exec_s, 2)
 
 

@@ -19,20 +19,6 @@ _TX_STARTS = (4, 5)  # of enum cca_event_kind
 _DATA = b"\0" * 3000
 
 
-def opened_by(user: int, mode: int) -> str:
-    """Open it as this user, with or without root's capabilities; the errno where that is refused."""
-    child = os.fork()
-    if not child:
-        if user:
-            os.setresuid(user, user, user)
-        try:
-            os.open(tree.here() / "clients", mode)
-        except OSError as error:
-            os._exit(error.errno or 255)
-        os._exit(0)
-    return str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-
-
 def powerless() -> str:
     """Read it as root without CAP_NET_ADMIN."""
     words = ("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", "cat", str(tree.here() / "clients"))
@@ -95,9 +81,7 @@ def retransmitted() -> dict[str, int]:
             for end in (one, server):
                 life.close_at_once(end)
     finally:
-        tree.must("recording", "stop\n")
-    found = life.records((tree.here() / "recording").read_bytes())
-    tree.must("recording", "clear\n")
+        found = life.records(tree.take_recording())
     events = [record[1] for record in found if record[0] == life._EVENT]
     return {"starts": sum(kind in _TX_STARTS for kind in events), "timeouts": events.count(life._TIMEOUT)}
 
@@ -129,10 +113,11 @@ def first_use() -> list[str]:
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """All of it."""
     del job
+    path = tree.here() / "clients"
     return {
-        "mode": oct((tree.here() / "clients").stat().st_mode & 0o777),
-        "root": opened_by(0, os.O_RDWR),
-        "nobody": opened_by(65534, os.O_RDONLY),
+        "mode": oct(path.stat().st_mode & 0o777),
+        "root": tree.errno_of(lambda: os.open(path, os.O_RDWR)),
+        "nobody": tree.errno_of(lambda: os.open(path, os.O_RDONLY), user=tree.NOBODY),
         "powerless": powerless(),
         "forgotten": forgotten(),
         "retransmitted": retransmitted(),

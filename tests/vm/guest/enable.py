@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import inside
+import life
 import tree
 
 
@@ -32,12 +33,12 @@ def command(job: dict[str, Any], *words: str) -> dict[str, Any]:
     import click
 
     from kmod.errors import CcatuneError
-    from serving.agent import enable_cli
+    from serving.agent import commands
 
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         try:
-            status = getattr(enable_cli, words[0]).main(list(words[1:]), standalone_mode=False)
+            status = getattr(commands, words[0]).main(list(words[1:]), standalone_mode=False)
         except (CcatuneError, click.ClickException) as error:
             status = 2
             said.write(str(error))
@@ -46,17 +47,7 @@ def command(job: dict[str, Any], *words: str) -> dict[str, Any]:
 
 def choice_of_nobody(job: dict[str, Any]) -> int:
     """The errno with which an ordinary user is refused the algorithm; 0 where the kernel lets it choose."""
-    child = os.fork()
-    if not child:
-        os.setgroups([])
-        os.setresgid(65534, 65534, 65534)
-        os.setresuid(65534, 65534, 65534)
-        try:
-            socket.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, job["cca"].encode())
-        except OSError as error:
-            os._exit(error.errno or 255)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return tree.errno_of(lambda: life.choose(socket.socket(), job["cca"]), user=tree.NOBODY)
 
 
 def as_nobody(job: dict[str, Any], *words: str) -> dict[str, Any]:
@@ -64,9 +55,7 @@ def as_nobody(job: dict[str, Any], *words: str) -> dict[str, Any]:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        os.setgroups([])
-        os.setresgid(65534, 65534, 65534)
-        os.setresuid(65534, 65534, 65534)
+        tree.become(tree.NOBODY)
         os.write(writing, json.dumps(command(job, *words)).encode())
         os._exit(0)
     os.close(writing)
@@ -83,8 +72,8 @@ def with_the_modules_installed(job: dict[str, Any], seen: dict[str, Any]) -> Non
     seen["enabled"] = settings(job)
     seen["choice of nobody, enabled"] = choice_of_nobody(job)
     seen["enable again"] = command(job, "enable", job["cca"])
-    with inside.chain(), inside.receiver(), inside.sending("--seconds", "60"):
-        inside.wait_for(tree.flows, timeout_s=10, what="a flow by default")
+    with inside.chain(), inside.receiver(), inside.sending("--seconds", "60") as sender:
+        inside.wait_for(tree.flows, timeout_s=10, what="a flow by default", of=sender)
         seen["disable with a flow"] = command(job, "disable", "--json")
         seen["disabled with a flow"] = settings(job)
         seen["choice of nobody, disabled"] = choice_of_nobody(job)
@@ -103,7 +92,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     seen: dict[str, Any] = {"before": settings(job)}
     seen["without the module"] = command(job, "enable", job["cca"])
     seen["after that"] = settings(job)
-    # Ours alone in the place of the kernel's own: depmod over those takes minutes under software emulation.
+    # CcatuneEntries alone in the place of the kernel's own: depmod over those takes minutes under software emulation.
     release = job["release"]
     place = Path("/tmp/installed/lib/modules") / release
     (place / "updates").mkdir(parents=True, exist_ok=True)

@@ -45,8 +45,8 @@ def rows_follow_the_rate(job: dict[str, Any]) -> list[dict[str, Any]]:
     with inside.chain(rate="16mbit", queue_bytes=200_000, delay_ms=20), inside.receiver():
         for priority in (1, 2):
             inside.shape(rate="16mbit", queue_bytes=200_000)
-            with inside.sending("--cca", job["cca"], "--seconds", seconds, "--priority", str(priority)):
-                inside.wait_for(tree.flows, timeout_s=10, what="a flow")
+            with inside.sending("--cca", job["cca"], "--seconds", seconds, "--priority", str(priority)) as sender:
+                inside.wait_for(tree.flows, timeout_s=10, what="a flow", of=sender)
                 for rate_mbit in (16, 4, 10):
                     inside.shape(rate=f"{rate_mbit}mbit", queue_bytes=200_000)
                     end_s = time.monotonic() + job["phase_s"]
@@ -97,9 +97,13 @@ def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
     seconds = str(100 * job["patience"])
     tree.must("ensemble", job["tables"]["held_back"])
     with inside.chain(rate="100mbit", queue_bytes=1_000_000, delay_ms=20), inside.receiver():
-        with inside.sending("--cca", job["cca"], "--seconds", seconds, "--flows", "50", "--sample", "1000"):
+        words = ("--cca", job["cca"], "--seconds", seconds, "--flows", "50", "--sample", "1000")
+        with inside.sending(*words) as sender:
             inside.wait_for(
-                lambda: sum(flow["state"] != "-" for flow in tree.flows()) == 50, timeout_s=80, what="50 flows on rows"
+                lambda: sum(flow["state"] != "-" for flow in tree.flows()) == 50,
+                timeout_s=80,
+                what="50 flows on rows",
+                of=sender,
             )
             before = [pick(flow, job) for flow in tree.flows()]
             moved_s = time.monotonic()
@@ -123,7 +127,8 @@ def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
             inside.wait_for(
                 lambda: all(flow["state"] == "-" for flow in tree.flows()),
                 timeout_s=20,
-                what="no rows behind the clear",
+                what="no rows after the clear",
+                of=sender,
             )
             cleared = [pick(flow, job) for flow in tree.flows()]
         inside.wait_for(lambda: not tree.flows(), timeout_s=20, what="the flows' end")

@@ -61,7 +61,7 @@ def flow_of(connection: socket.socket) -> dict[str, str]:
 def change_over(job: dict[str, Any]) -> dict[str, Any]:
     """One connection under every algorithm in turn while it sends; each byte has to arrive."""
     other = next(cca for cca in job["subjects"] if cca != tree.CCA)
-    names = (tree.CCA, "cubic", "ccatune_reno", tree.CCA, "reno", other)
+    names = (tree.CCA, "cubic", other, tree.CCA, "reno", other)
     with listening() as listener:
         client = connected(listener)
         server = listener.accept()[0]
@@ -172,24 +172,24 @@ def smaller_mtu(job: dict[str, Any]) -> dict[str, Any]:
     """The path's MTU shrinks under a flow behind slow start: it goes on in smaller packets, without timeout or loss."""
     with inside.chain(rate="20mbit", queue_bytes=100_000, delay_ms=20), inside.receiver():
         tree.must("recording", "start 60000\n")
-        with inside.sending("--cca", tree.CCA, "--seconds", "60", "--sample", "1000"):
+        with inside.sending("--cca", tree.CCA, "--seconds", "60", "--sample", "1000") as sender:
             inside.wait_for(
                 lambda: any(flow["mode"] in job["steady_modes"] for flow in tree.flows()),
                 timeout_s=20,
-                what="a flow behind slow start",
+                what="a flow after slow start",
+                of=sender,
             )
             inside.run(*inside.within("router", "ip", "link", "set", "ccat2", "mtu", "1000"))
             acked = int(tree.flows()[0]["bytes_acked"])
             inside.wait_for(
-                lambda: int(tree.flows()[0]["bytes_acked"]) > acked + 500_000, timeout_s=20, what="the flow going on"
+                lambda: any(int(flow["bytes_acked"]) > acked + 500_000 for flow in tree.flows()),
+                timeout_s=20,
+                what="the flow going on",
+                of=sender,
             )
-        tree.must("recording", "stop\n")
+        found = records(tree.take_recording(f"smaller-mtu-{tree.CCA}.recording"))
         # Without its path the socket would outlive this by minutes.
         inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
-    data = (tree.here() / "recording").read_bytes()
-    (inside.SHARE / f"smaller-mtu-{tree.CCA}.recording").write_bytes(data)
-    found = records(data)
-    tree.must("recording", "clear\n")
     sizes = [record[12 + _MSS_WORD] for record in found if record[0] in _WITH_MSS]
     return {
         "timeouts": sum(record[0] == _EVENT and record[1] == _TIMEOUT for record in found),

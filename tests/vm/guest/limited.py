@@ -93,8 +93,10 @@ def download(job: dict[str, Any], cca: str, *, flows: int = 1) -> dict[str, Any]
 def shown(job: dict[str, Any]) -> str:
     """What `ss` says of a connection that is capped."""
     words = ("--cca", job["cca"], "--bytes", "2000000", "--seconds", "30")
-    with inside.sending(*words):
-        inside.wait_for(lambda: any(flow["mode"] == "capped" for flow in tree.flows()), timeout_s=10, what="a cap")
+    with inside.sending(*words) as sender:
+        inside.wait_for(
+            lambda: any(flow["mode"] == "capped" for flow in tree.flows()), timeout_s=10, what="a cap", of=sender
+        )
         time.sleep(0.5)
         found = inside.run("ss", "-tin", "dst", inside.FAR)
     inside.wait_for(lambda: not tree.flows(), timeout_s=30, what="the flow's end")
@@ -132,9 +134,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         found["ss"] = shown(job)
         found["clients"] = clients()
         found["addresses"] = addresses(cca)
-        tree.must("recording", "stop\n")
-        (inside.SHARE / f"limited-{cca}.recording").write_bytes((tree.here() / "recording").read_bytes())
-        tree.must("recording", "clear\n")
+        tree.take_recording(f"limited-{cca}.recording")
         found["rows"] = tree.rows()
         tree.must("ensemble", "clear\n")
     return found

@@ -23,15 +23,11 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         try:
             tree.must("recording", "start 60000\n")
             inside.send("--cca", tree.CCA, "--seconds", "6")
-            tree.must("recording", "stop\n")
+            found = life.records(tree.take_recording(f"marks-{tree.CCA}.recording"))
         finally:
             inside.run("sysctl", "-qw", "net.ipv4.tcp_ecn=2")
         queue = inside.run(*inside.within("router", "tc", "-s", "qdisc", "show", "dev", "ccat2"))
         inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
-    data = (tree.here() / "recording").read_bytes()
-    (inside.SHARE / f"marks-{tree.CCA}.recording").write_bytes(data)
-    tree.must("recording", "clear\n")
-    found = life.records(data)
     rates = [record[_PACING_LOW] + (record[_PACING_HIGH] << 32) for record in found]
     at = [place for place, record in enumerate(found) if record[0] == _EVENT and record[1] == _ECN]
     return {"queue": queue, "rates": [[rates[place - 1], rates[place]] for place in at]}

@@ -89,11 +89,8 @@ def recorded(job: dict[str, Any]) -> dict[str, Any]:
         tree.must("recording", "start 60000\n")
         with record.connect(job["cca"]) as connection:
             seen = {"running": running(job, connection), "silent": silent(connection)}
-        tree.must("recording", "stop\n")
+        tree.take_recording(f"recall-{job['cca']}.recording")
         inside.wait_for(lambda: not tree.flows(), timeout_s=20, what="the flow's end")
-    data = (tree.here() / "recording").read_bytes()
-    (inside.SHARE / f"recall-{job['cca']}.recording").write_bytes(data)
-    tree.must("recording", "clear\n")
     return seen
 
 
@@ -104,9 +101,13 @@ def followers(job: dict[str, Any]) -> dict[str, Any]:
     try:
         inside.run(*inside.within("box", "ip", "link", "set", "lo", "up"))
         path = inside.chain(rate=RATE, queue_bytes=QUEUE_BYTES, delay_ms=DELAY_MS, namespace="box")
-        with path, inside.receiver(), inside.sending("--cca", job["cca"], "--seconds", "60", namespace="box"):
+        words = ("--cca", job["cca"], "--seconds", "60")
+        with path, inside.receiver(), inside.sending(*words, namespace="box") as sender:
             inside.wait_for(
-                lambda: any(int(row["epochs"]) for row in tree.rows()), timeout_s=60, what="an epoch on a row"
+                lambda: any(int(row["epochs"]) for row in tree.rows()),
+                timeout_s=60,
+                what="an epoch on a row",
+                of=sender,
             )
             rows = tree.rows() + tree.rows(kind="delay")
             here = str(tree.here())

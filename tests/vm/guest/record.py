@@ -134,17 +134,13 @@ def record(name: str, folder: Path, job: dict[str, Any], *, table: bool, brief: 
         with_pauses(name, job)
     if table:
         tree.must("ensemble", "clear\n")
-    tree.must("recording", "stop\n", folder)
-    data = (folder / "recording").read_bytes()
-    (inside.SHARE / f"{folder.name}.recording").write_bytes(data)
-    tree.must("recording", "clear\n", folder)
-    return len(data)
+    return len(tree.take_recording(f"{folder.name}.recording", folder))
 
 
 def main(job: dict[str, Any]) -> dict[str, int]:
-    """The subject under a table, then what has none."""
+    """The subject under a table, then another module without one."""
     with inside.chain(), inside.receiver():
         found = {job["cca"]: record(job["cca"], tree.here(), job, table=True, brief=job["brief"])}
         for cca in job["recorded_beside"]:
-            found[cca] = record(f"ccatune_{cca}", tree.PLACE / cca, job, table=False, brief=job["brief_beside"])
+            found[cca] = record(cca, tree.PLACE / cca, job, table=False, brief=job["brief_beside"])
         return found

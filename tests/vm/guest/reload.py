@@ -16,12 +16,15 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     first = tree.status()
     with inside.chain(), inside.receiver():
         with inside.sending("--cca", job["cca"], "--seconds", "30") as sender:
-            inside.wait_for(tree.flows, timeout_s=10, what="a flow")
+            inside.wait_for(tree.flows, timeout_s=10, what="a flow", of=sender)
             seen["rmmod while a flow runs"] = tree.rmmod(job["module"])
             seen["rmmod ccatune while a flow runs"] = tree.rmmod("ccatune")
             before = int(tree.flows()[0]["bytes_acked"])
             inside.wait_for(
-                lambda: int(tree.flows()[0]["bytes_acked"]) > before + 1_000_000, timeout_s=10, what="the flow going on"
+                lambda: any(int(flow["bytes_acked"]) > before + 1_000_000 for flow in tree.flows()),
+                timeout_s=10,
+                what="the flow going on",
+                of=sender,
             )
             sender.kill()
         inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")

@@ -15,7 +15,6 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), f"{sys.argv[1]}/emulation/vm"]
@@ -43,12 +42,7 @@ def be_patient(times: int) -> None:
 
     And a machine so busy that a processor of the guest does not run for 20 s is no stall of the guest's kernel.
     """
-    wait_for = inside.wait_for
-
-    def wait_longer(holds: Callable[[], object], *, timeout_s: float, what: str, pause_s: float = 0.02) -> None:
-        wait_for(holds, timeout_s=times * timeout_s, what=what, pause_s=pause_s)
-
-    inside.wait_for = wait_longer
+    inside.PATIENCE = times
     Path("/sys/module/rcupdate/parameters/rcu_cpu_stall_timeout").write_text("300")
     Path("/proc/sys/kernel/watchdog_thresh").write_text("60")
 

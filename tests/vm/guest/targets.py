@@ -30,7 +30,7 @@ def one_flow(job: dict[str, Any], priority: int) -> dict[str, Any]:
         fetch = ("--port", str(5300 + priority))
         shells = inside.mahimahi(TRACE, delay_ms=job["delay_ms"], queue_pkts=job["queue_pkts"], fetch=fetch, log=log)
         with shells:
-            inside.wait_for(tree.flows, timeout_s=60, what="a flow through Mahimahi")
+            inside.wait_for(tree.flows, timeout_s=60, what="a flow through Mahimahi", of=sender)
             while sender.poll() is None and (flows := tree.flows()):
                 flow = flows[0]
                 if flow["state"] != "-":
@@ -47,9 +47,9 @@ def applied(job: dict[str, Any]) -> str:
     """Publish the trained ensemble, let the agent apply it, and stop both: the table stays. Returns its digest."""
     with agent.registry(job):
         agent.publish("trained.json")
-        with inside.process(*agent.agent_words(job), stdout=subprocess.DEVNULL):
-            agent.wait_for_serial(1, 60)
-            agent.wait_for_state("Unsigned")
+        with inside.process(*agent.agent_words(job), stdout=subprocess.DEVNULL) as started:
+            agent.wait_for_serial(1, started, 60)
+            agent.wait_for_state("Unsigned", started)
     return tree.status()["digest"]
 
 

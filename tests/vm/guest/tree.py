@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ PLACE = Path("/proc/net/ccatune")
 # Of the caller's own network namespace, also in a thread or child that has joined another one.
 OWN_PLACE = Path("/proc/thread-self/net/ccatune")
 CCA = "gr"
+NOBODY = 65534
 
 
 def choose(cca: str) -> None:
@@ -79,6 +81,37 @@ def must(name: str, text: str, folder: Path | None = None) -> None:
     number = write(name, text, folder=folder)
     if number:
         raise OSError(number, f"{(folder or here()) / name}: {errno.errorcode.get(number)}")
+
+
+def take_recording(file: str = "", folder: Path | None = None) -> bytes:
+    """Stop the recording, leave it in the shared folder under this name, if any, and forget it."""
+    must("recording", "stop\n", folder)
+    data = ((folder or here()) / "recording").read_bytes()
+    if file:
+        (inside.SHARE / file).write_bytes(data)
+    must("recording", "clear\n", folder)
+    return data
+
+
+def errno_of(work: Callable[[], object], *, user: int = 0) -> int:
+    """The errno with which this fails in a child that has become the user; 0 where it does not."""
+    child = os.fork()
+    if not child:
+        if user:
+            become(user)
+        try:
+            work()
+        except OSError as error:
+            os._exit(error.errno or 255)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def become(user: int) -> None:
+    """Become an ordinary user, for good."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
 
 
 def status(folder: Path | None = None) -> dict[str, str]:

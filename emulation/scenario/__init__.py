@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The input of a run: scenarios, their files, paths and applications."""

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: MIT
+"""The input of a run: a link, flows and times. The models are immutable and validated. Equal scenarios give equal runs.
+
+link   the bottleneck and the other elements of the path (emulation/scenario/path.py)
+flow   an algorithm with its parameters, or with an ensemble that it follows, and the data that its application sends
+
+    sender -> before -> [queue | link] -> (loss) -> behind -> receiver -> acks -> propagation -> sender
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import repeat
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from emulation.errors import EmulationError
+from emulation.scenario.delays import BaseDelay
+from emulation.scenario.path import AckPath, Frozen, PathElement, QueuedLink
+from emulation.scenario.video import VideoSpec
+from kmod.abi import ALGORITHMS
+
+__all__ = ["FlowSpec", "LinkSpec", "ReceiverSpec", "Scenario", "Transfer"]
+
+# The algorithms of kmod/core/params.def, and `fixed`, a window that never changes.
+if TYPE_CHECKING:
+    Cca = str
+else:
+    Cca = Literal[(*ALGORITHMS, "fixed")]
+MSS_BYTES = 1448
+WIRE = 1500 / MSS_BYTES  # a policer's rate counts whole packets, R-TCP's estimate counts their payload
+NO_END_PKTS = 2**32 - 1
+NO_WINDOW_PKTS = 2**30
+MOST_TRANSFERS = 1_000_000
+FIXED_PARAMS = ("cwnd_pkts", "pacing_bytes_per_s")
+# The algorithms whose flows can follow an ensemble, in the engine and in the kernel.
+WITH_ENSEMBLE = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.axes)
+
+
+class LinkSpec(QueuedLink):
+    """The bottleneck, where queueing delay and throughput are measured, and the path around it."""
+
+    rtt_ms: float = Field(
+        100.0, gt=0, le=60_000, description="propagation delay, both ways together; with `delays` the shortest one"
+    )
+    delays: BaseDelay | None = Field(None, description="propagation delays by time, instead of rtt_ms")
+    loss: float = Field(0.0, ge=0, lt=1, description="share of the delivered packets lost at random")
+    before: tuple[PathElement, ...] = Field((), max_length=16, description="elements before the queue, in path order")
+    behind: tuple[PathElement, ...] = Field((), max_length=16, description="elements after the link, in path order")
+    acks: AckPath = Field(AckPath(), description="elements that ACKs pass on their way back")
+
+    @model_validator(mode="after")
+    def _one_delay(self) -> LinkSpec:
+        if self.delays is None:
+            return self
+        least_ms = self.delays.least_rtt_ms
+        if "rtt_ms" in self.model_fields_set and self.rtt_ms != least_ms:
+            raise ValueError(f"expected either rtt_ms or delays, got both, with an rtt_ms of {self.rtt_ms:g}")
+        object.__setattr__(self, "rtt_ms", least_ms)
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_it_was_without(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # The keys of kept runs are computed from this. They must not change for links without delays.
+        fields: dict[str, Any] = handler(self)
+        if self.delays is None:
+            fields.pop("delays", None)
+        return fields
+
+
+class Transfer(Frozen):
+    """Data objects on one connection: `count` objects of one size, each followed by an idle gap."""
+
+    size_bytes: int = Field(ge=1, le=MSS_BYTES * (NO_END_PKTS - 1))
+    gap_s: float = Field(0.0, ge=0, le=86400, description="from when it is acknowledged to when the next one begins")
+    count: int = Field(1, ge=1, le=MOST_TRANSFERS, description="number of these objects, one after the other")
+
+    @property
+    def size_pkts(self) -> int:
+        """The number of segments of one object."""
+        return -(-self.size_bytes // MSS_BYTES)
+
+
+class ReceiverSpec(Frozen):
+    """The receiving end: when it sends ACKs, and the window that it offers. The defaults are those of Linux.
+
+    Without a receive window only the congestion window limits the data in flight. With `autotune` the window begins at
+    64 KiB and grows up to `window_bytes` as Linux' window does.
+    """
+
+    window_bytes: int | None = Field(
+        None, ge=MSS_BYTES, le=MSS_BYTES * NO_WINDOW_PKTS, description="largest offered window, in whole segments"
+    )
+    autotune: bool = Field(default=False, description="it grows with the received data, as tcp_moderate_rcvbuf")
+    ack_every: int = Field(2, ge=1, le=1000, description="segments in order per ACK")
+    ack_delay_ms: float = Field(40.0, ge=0, le=200, description="longest delay of an ACK of fewer; may grow to 200 ms")
+    quick_acks: int = Field(16, ge=0, le=1000, description="ACKs of single segments, at the start and after silence")
+    stretch_pkts: int = Field(1, ge=1, le=65535, description="segments of a burst that one ACK covers, as with GRO")
+    stretch_gap_ms: float = Field(0.05, ge=0, le=100, description="segments within this time of each other are a burst")
+
+    @property
+    def window_pkts(self) -> int:
+        """The maximum of the window in segments."""
+        return NO_WINDOW_PKTS if self.window_bytes is None else self.window_bytes // MSS_BYTES
+
+
+class FlowSpec(Frozen):
+    """A connection and its data: data without end, a file of size_bytes, consecutive transfers, or a video.
+
+    params: values that replace the algorithm's defaults, by name. cca: `fixed` is a constant window for tests.
+    """
+
+    cca: Cca = "gr"
+    params: dict[str, Annotated[int, Field(ge=0, lt=2**32)]] = Field(default={})
+    ensemble_text: str | None = Field(None, repr=False, description="the table as /proc takes it")
+    delay_class: int = Field(0, ge=0, le=7, description="index of the class in the table")
+    start_s: float = Field(0.0, ge=0, le=86400, description="in the run, or after the end of the flow `after`")
+    after: int | None = Field(None, ge=0, description="starts when all of that flow, one before this, is acknowledged")
+    stop_s: float | None = Field(None, gt=0, le=86400, description="sends no new data from here on; None: to the end")
+    size_bytes: int | None = Field(None, ge=1, description="amount of data that the application sends; None: no end")
+    transfers: tuple[Transfer, ...] = Field((), description="data objects with idle gaps, instead of size_bytes")
+    video: VideoSpec | None = Field(None, description="a player requests a video in chunks, instead of size_bytes")
+    receiver: ReceiverSpec = Field(ReceiverSpec(), description="how the receiver acknowledges, and its window")
+    client: str = Field(
+        "client",
+        min_length=1,
+        max_length=64,
+        description="the client that receives; its flows share a bucket, and R-TCP's knowledge of the client",
+    )
+
+    @model_validator(mode="after")
+    def _within_ranges(self) -> FlowSpec:
+        self.values()
+        if self.ensemble_text is not None and self.cca not in WITH_ENSEMBLE:
+            raise ValueError(f"expected an ensemble only for {', '.join(WITH_ENSEMBLE)}, which take one")
+        if self.stop_s is not None and self.stop_s <= self.start_s:
+            raise ValueError("expected stop_s after start_s")
+        if self.stop_s is not None and self.after is not None:
+            raise ValueError("expected no stop_s beside after: when such a flow starts is not known before the run")
+        return self
+
+    @model_validator(mode="after")
+    def _within_a_connection(self) -> FlowSpec:
+        if self.size_bytes is not None and self.transfers:
+            raise ValueError("expected either size_bytes or transfers, got both")
+        if self.video is not None and (self.size_bytes is not None or self.transfers):
+            raise ValueError("expected one of size_bytes, transfers and video, got video and another")
+        count = sum(transfer.count for transfer in self.transfers)
+        if count > MOST_TRANSFERS:
+            raise ValueError(f"expected at most {MOST_TRANSFERS} transfers, got {count}")
+        if sum(transfer.size_pkts * transfer.count for transfer in self.transfers) >= NO_END_PKTS:
+            raise ValueError(f"expected transfers of less than 2^32 - 1 segments of {MSS_BYTES} bytes in all")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_it_was_without(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # The keys of kept runs are computed from this. They must not change for flows without a video.
+        fields: dict[str, Any] = handler(self)
+        if self.video is None:
+            fields.pop("video", None)
+        return fields
+
+    @property
+    def has_end(self) -> bool:
+        """Whether the application sends a limited amount of data."""
+        return self.video is not None or bool(self.plan)
+
+    @property
+    def plan(self) -> tuple[Transfer, ...]:
+        """The application's data as transfers; none if it has no end.
+
+        Raises:
+            EmulationError: the flow plays a video, whose chunks are chosen during the run.
+        """
+        if self.video is not None:
+            raise EmulationError("video: expected size_bytes or transfers, which real links take; the simulator alone "
+                                 "plays a video (ccatune simulate)")  # fmt: skip
+        if self.size_bytes is None or self.size_bytes > MSS_BYTES * (NO_END_PKTS - 1):
+            return self.transfers
+        return (Transfer(size_bytes=self.size_bytes),)
+
+    def transfer_sizes(self) -> Iterator[int]:
+        """Yield the bytes of each transfer, in order."""
+        for transfer in self.plan:
+            yield from repeat(transfer.size_bytes, transfer.count)
+
+    def values(self) -> list[int]:
+        """Return all parameters of the algorithm in the engine's order.
+
+        Raises:
+            ValueError: a name is unknown, a value is out of range, or `fixed` has no window size.
+        """
+        if self.cca == "fixed":
+            unknown = set(self.params) - set(FIXED_PARAMS)
+            if unknown or not self.params.get("cwnd_pkts"):
+                raise ValueError(f"expected cwnd_pkts >= 1 and pacing_bytes_per_s, got {self.params}")
+            return [self.params["cwnd_pkts"], self.params.get("pacing_bytes_per_s", 0)]
+        specs = ALGORITHMS[self.cca].params if self.cca in ALGORITHMS else ()
+        unknown = set(self.params) - {spec.name for spec in specs}
+        if unknown:
+            known = ", ".join(spec.name for spec in specs) or "none"
+            raise ValueError(f"expected parameters of {self.cca} ({known}), got {', '.join(sorted(unknown))}")
+        values = []
+        for spec in specs:
+            value = self.params.get(spec.name, spec.default)
+            if not spec.minimum <= value <= spec.maximum:
+                raise ValueError(f"expected {spec.name} from {spec.minimum} to {spec.maximum} {spec.unit}, got {value}")
+            values.append(value)
+        return values
+
+
+class Scenario(Frozen):
+    """Flows over a link for a time.
+
+    The measured time begins at warmup_s. window_s: the length of the windows of the result; None: a single window.
+    """
+
+    name: str = "scenario"
+    link: LinkSpec
+    flows: tuple[FlowSpec, ...] = Field((FlowSpec(),), min_length=1)
+    duration_s: float = Field(30.0, gt=0, le=86400, description="of the whole run, warm-up included")
+    warmup_s: float = Field(0.0, ge=0)
+    window_s: float | None = Field(None, ge=1e-3)
+    client_keep_s: float = Field(
+        600.0,
+        ge=0,
+        le=86400,
+        description="time after its last connection for which R-TCP's knowledge of a client is kept; 0: none",
+    )
+    seed: int = Field(0, ge=0, lt=2**64)
+
+    @model_validator(mode="after")
+    def _measures_something(self) -> Scenario:
+        if self.warmup_s >= self.duration_s:
+            raise ValueError("expected warmup_s below duration_s")
+        return self
+
+    @model_validator(mode="after")
+    def _follows_what_ends(self) -> Scenario:
+        for number, flow in enumerate(self.flows):
+            if flow.after is None:
+                continue
+            if flow.after >= number:
+                raise ValueError(f"expected flows.{number}.after of a flow before it (flows count from 0), "
+                                 f"got {flow.after}")  # fmt: skip
+            if not self.flows[flow.after].has_end:
+                raise ValueError(f"expected flows.{flow.after} with size_bytes, transfers or a video, which "
+                                 f"flows.{number} waits for, got data without end")  # fmt: skip
+        return self

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: MIT
+"""What an experiment is, and how it runs.
+
+    campaign     settings, and parts that can be run alone
+    part         cases, and what is stated about their figures
+    case         scenarios that are run and stored together
+    column       a figure of a case: float [runs], or [runs, samples] for a distribution
+
+Each finished case is a file in a folder, so that an interrupted campaign continues where it stopped. The file has a
+key: the digest of the campaign's settings, of the case's scenarios and of the engine's sources. A case whose key has
+changed runs again. The runs of a case use several threads, on which their figures do not depend.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from matplotlib.figure import Figure as Picture
+from numpy.typing import NDArray
+
+from emulation.run.qos import QoS
+from emulation.run.simulator import default_threads, simulate
+from emulation.scenario.model import Scenario
+from emulation.scenario.path import Frozen
+from emulation.traces import Recording
+from experiments.figures import Statement, number, row_of
+from kmod.ensemble import write_atomically
+from training.errors import TrainingError
+from training.evaluation.runner import core_version
+from training.intervals import LEAST_SEEDS, interval_of
+
+Values = NDArray[np.float64]
+Row = Mapping[str, float | Sequence[float] | None]
+Key = tuple[str, ...]
+S = TypeVar("S", bound=Frozen)
+FORMAT = 1  # increased when the figures of a run change in another way than by the key
+
+
+@dataclass(frozen=True)
+class Case:
+    """Scenarios that are run and stored together.
+
+    key: what distinguishes the case within its campaign. scenarios: makes them. measure: computes the figures of a run;
+    None: the run has no such figure. every_s: the interval of the run's series; None: the figures need no series.
+    """
+
+    key: Key
+    scenarios: Callable[[], Sequence[Scenario]]
+    measure: Callable[[Scenario, QoS], Row]
+    every_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the case's file without its suffix."""
+        return re.sub("[^a-z0-9-]", "-", "-".join(self.key).replace(".", "p"))
+
+    def run(self, scenario: Scenario) -> Row:
+        """Run one of the scenarios."""
+        return self.measure(scenario, simulate(scenario, series_every_s=self.every_s))
+
+
+@dataclass(frozen=True)
+class Links:
+    """The recordings that a campaign uses, by a name of its own. made: they are synthetic."""
+
+    recordings: Mapping[str, Sequence[Recording]] = field(default_factory=dict)
+    made: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Results(Generic[S]):
+    """The columns of the cases that were run."""
+
+    settings: S
+    cases: dict[Key, dict[str, Values]]
+    links: Links = field(default_factory=Links)
+
+    def get(self, key: Key, column: str) -> Values:
+        """A column; NaN: the run has no such figure."""
+        return self.cases[key][column]
+
+
+def as_they_are(results: Results[Any]) -> Mapping[str, Any]:
+    """The only view of a part whose statements are about all results."""
+    return {"": results}
+
+
+@dataclass(frozen=True)
+class Part(Generic[S]):
+    """A part of a campaign.
+
+    views: what the statements are about, by the name of the place: a link, a buffer, an access rate.
+    table: lines of Markdown for the documents. needs_links: whether the cases run over recordings.
+    """
+
+    name: str
+    cases: Callable[[S, Links], Iterable[Case]]
+    statements: tuple[Statement[Any], ...]
+    views: Callable[[Results[S]], Mapping[str, Any]] = as_they_are
+    title: str = ""
+    table: Callable[[Results[S]], list[str]] | None = None
+    needs_links: bool = False
+
+
+@dataclass(frozen=True)
+class Campaign(Generic[S]):
+    """An experiment.
+
+    links: reads the recordings, from these files and folders if there are any. draw: makes the picture of the parts
+    drawn. options: settings that the command line may change. describe: the last words of the report.
+    """
+
+    name: str
+    help: str
+    load: Callable[[Path], S]
+    parts: tuple[Part[S], ...]
+    notes: tuple[str, ...]
+    describe: Callable[[Results[S]], str]
+    draw: Callable[[Results[S]], Picture] | None = None
+    drawn: tuple[str, ...] = ()
+    links: Callable[[S, Sequence[Path]], Links] = lambda _settings, _paths: Links()
+    words: Callable[[S], Mapping[str, str]] = lambda _settings: {}
+    options: tuple[Callable[[Any], Any], ...] = ()
+
+    def chosen(self, names: Iterable[str]) -> list[Part[S]]:
+        """The parts of these names, in the campaign's order; all without names."""
+        wanted = set(names)
+        return [part for part in self.parts if not wanted or part.name in wanted]
+
+
+@dataclass(frozen=True)
+class Store:
+    """Runs cases, and keeps those that are finished.
+
+    folder: None: nothing is kept. depends: what the figures depend on besides the scenarios and the engine.
+    """
+
+    folder: Path | None = None
+    depends: str = ""
+    threads: int | None = None
+
+    def run(
+        self, cases: Iterable[Case], *, advance: Callable[[float], None] = lambda _cases: None, only_kept: bool = False
+    ) -> dict[Key, dict[str, Values]]:
+        """The columns of these cases. advance: called with 1 after each case. only_kept: run none that is missing.
+
+        Raises:
+            TrainingError: a file of the folder was not written by a store.
+        """
+        found = {}
+        with ThreadPoolExecutor(self.threads or default_threads()) as pool:
+            for case in cases:
+                scenarios = case.scenarios()
+                key = self.key_of(case, scenarios)
+                columns = self._kept(case, key)
+                if columns is None and not only_kept:
+                    rows = list(pool.map(case.run, scenarios))
+                    columns = {name: [row[name] for row in rows] for name in rows[0]}
+                    self._keep(case, key, columns)
+                if columns is not None:
+                    found[case.key] = {name: np.array(column, dtype=np.float64) for name, column in columns.items()}
+                advance(1)
+        return found
+
+    def key_of(self, case: Case, scenarios: Iterable[Scenario]) -> str:
+        """The key of a case (hex)."""
+        content = [FORMAT, core_version(), case.every_s, self.depends, *map(text_of, scenarios)]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def _path(self, case: Case) -> Path | None:
+        return None if self.folder is None else self.folder / f"{case.name}.json"
+
+    def _kept(self, case: Case, key: str) -> dict[str, list[Any]] | None:
+        """The columns of a finished case with that key; None: there are none."""
+        path = self._path(case)
+        if path is None or not path.exists():
+            return None
+        try:
+            kept = json.loads(path.read_bytes())
+            return dict(kept["columns"]) if kept["key"] == key else None
+        except (ValueError, KeyError, TypeError) as error:
+            raise TrainingError(f"{path}: expected the figures of a case, got {error!r}; remove the file") from error
+
+    def _keep(self, case: Case, key: str, columns: dict[str, list[Any]]) -> None:
+        if (path := self._path(case)) is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, json.dumps({"key": key, "columns": columns}).encode())
+
+
+def text_of(scenario: Scenario) -> str:
+    """A scenario as text. Of a trace its content counts, and not its name."""
+    traces = [link.trace.digest for link in (scenario.link, scenario.link.acks.uplink) if link and link.trace]
+    parts: Any = {"link": {"trace": True, "acks": {"uplink": {"trace"}}}}
+    return " ".join([scenario.model_dump_json(exclude=parts), *traces])
+
+
+def settings_text(settings: Frozen) -> str:
+    """Settings as text. Of a path only the file's name counts."""
+    return json.dumps(settings.model_dump(), sort_keys=True, default=lambda value: getattr(value, "name", str(value)))
+
+
+def judge(campaign: Campaign[S], parts: Iterable[Part[S]], results: Results[S]) -> list[dict[str, Any]]:
+    """A row for each statement at each place of its part, as JSON data. A statement without figures there has none."""
+    rows = []
+    words = campaign.words(results.settings)
+    for part in parts:
+        views = part.views(results)
+        for statement in part.statements:
+            for at, view in views.items():
+                if figures := statement.figures(view):
+                    rows.append({"part": part.name, **row_of(statement, figures, at=at, words=words)})
+    return rows
+
+
+def summary_of(results: Results[Any]) -> list[dict[str, Any]]:
+    """The mean of each column of each case, with the half width of its 95 % interval, as JSON data.
+
+    Runs without the figure are left out. Fewer than five values have no interval. A distribution has its quartiles.
+    """
+    rows = []
+    for key, columns in results.cases.items():
+        row: dict[str, Any] = {"case": list(key), "runs": len(next(iter(columns.values())))}
+        for name, values in columns.items():
+            if values.ndim > 1:
+                row[name] = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
+                continue
+            found = values[np.isfinite(values)]
+            row[name] = number(float(found.mean())) if len(found) else None
+            row[f"{name}_interval"] = interval_of(found) if len(found) >= LEAST_SEEDS else None
+        rows.append(row)
+    return rows

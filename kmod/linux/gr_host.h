@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* GR (kmod/core/gr.h) as control_ops.h requires an algorithm. */
+#ifndef CCATUNE_GR_HOST_H
+#define CCATUNE_GR_HOST_H
+
+#include "gr_recording.h"
+#include "no_client.h"
+
+#define ALG_WINDOW 0
+#define ALG_ANSWERS_ECN
+#define alg_params gr_params
+
+struct alg_flow {
+	struct ccatune_flow head;
+	struct gr_flow core;
+	struct cca_decision decision;
+	u32 queueing_delay_us;
+};
+
+#define alg_ens(f) (&(f)->core.ens)
+#define alg_set(f) (&(f)->core.params)
+
+static inline void alg_init(struct alg_flow *f, const struct gr_params *defaults,
+			    const struct cca_start *start, u8 delay_class)
+{
+	gr_flow_init(&f->core, defaults, start, delay_class, f->head.hash, &f->decision);
+}
+
+static inline void alg_on_ack(struct alg_flow *f, const struct gr_params *defaults,
+			      const struct ens_table *table, const struct cca_ack *ack,
+			      struct cca_decision *d)
+{
+	gr_flow_on_ack(&f->core, defaults, table, ack, d);
+}
+
+static inline void alg_on_event(struct alg_flow *f, const struct cca_event *ev)
+{
+	gr_flow_on_event(&f->core, ev, &f->decision);
+}
+
+static inline void alg_recall(struct alg_flow *f, const struct gr_params *defaults,
+			      const struct ens_table *table, u64 now_us)
+{
+	gr_flow_recall(&f->core, defaults, table, now_us);
+}
+
+static inline u32 alg_queueing_delay_us(const struct alg_flow *f, u32 rtt_us)
+{
+	return gr_queueing_delay_us(&f->core.gr, rtt_us);
+}
+
+static inline void alg_put_outcome(struct rec_record *r, const struct alg_flow *f)
+{
+	gr_put_outcome(r, &f->core, &f->decision);
+}
+
+#ifdef CCATUNE_SHOW_H
+
+static inline void alg_view(const struct alg_flow *f, struct ccatune_view *view)
+{
+	static const char *const modes[] = {
+		[GR_SLOW_START] = "slow_start",
+		[GR_CRUISE] = "cruise",
+		[GR_DRAIN] = "drain",
+	};
+
+	view->mode = ccatune_name(CCATUNE_NAMES(modes), READ_ONCE(f->core.gr.mode));
+	view->pacing_bytes_per_s = READ_ONCE(f->decision.pacing_bytes_per_s);
+	view->min_rtt_us = READ_ONCE(f->core.gr.min_rtt_us);
+}
+
+#define alg_show(m, f) do { } while (0)
+
+#endif
+
+#endif /* CCATUNE_GR_HOST_H */

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * An algorithm as a module, tcp_NAME.ko. The flow's state is allocated when the connection begins.
+ * A socket without a flow runs CUBIC (fallback.h). Each module defines CCATUNE_ALGORITHM, includes
+ * ccatune.h, show.h and its adapter, and then this file once. A module that shows values in `ss`
+ * defines:
+ *
+ *   struct alg_sock    the socket's private area: a pointer to the flow, and copies of the values
+ *   alg_copy_info()    sets the copies
+ *   alg_get_info()     fills in the answer from the copies
+ *
+ * Only processes with CAP_NET_ADMIN in the user namespace that owns their network namespace may
+ * choose a restricted algorithm. `ccatune-agent enable`, or a write to
+ * net.ipv4.tcp_allowed_congestion_control, permits it to all others at any time.
+ */
+#ifndef CCATUNE_MODULE_H
+#define CCATUNE_MODULE_H
+
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/seq_file.h>
+#include <net/tcp.h>
+
+#include "fallback.h"
+
+#ifdef ALG_HAS_CLIENT
+#define alg_sock rtcp_sock
+#define alg_get_info rtcp_get_info
+#define alg_copy_info(sk, f) \
+	rtcp_copy_info(sk, &(f)->member, &(f)->core.state.flow, alg_set(f))
+#define alg_net_init rtcp_register_net
+#else
+#define alg_net_init ccatune_net_init
+#ifndef alg_get_info
+#define alg_get_info NULL
+#define alg_copy_info(sk, f) do { } while (0)
+struct alg_sock {
+	void *flow;
+};
+#endif
+#endif
+
+static bool unrestricted;
+module_param(unrestricted, bool, 0444);
+MODULE_PARM_DESC(unrestricted,
+		 "whether programs without CAP_NET_ADMIN may choose the algorithm (default: N)");
+
+static struct ccatune_algorithm algorithm;
+
+/* NULL if the socket has no flow. */
+static struct alg_flow *alg_flow_of(const struct sock *sk)
+{
+	return ((struct alg_sock *)inet_csk_ca(sk))->flow;
+}
+
+#if ALG_WINDOW
+#include "window_ops.h"
+#else
+#include "control_ops.h"
+#endif
+
+static void module_open(struct sock *sk)
+{
+	struct ccatune_flow *head = ccatune_flow_start(&algorithm, sk);
+	struct alg_sock *own = inet_csk_ca(sk);
+	struct alg_flow *f;
+
+	if (!head) {
+		ccatune_plain_begin(sk);
+		return;
+	}
+	memset(own, 0, sizeof(*own));
+	f = container_of(head, struct alg_flow, head);
+	own->flow = f;
+	ops_open(sk, f);
+	alg_copy_info(sk, f);
+}
+
+static void module_release(struct sock *sk)
+{
+	struct alg_sock *own = inet_csk_ca(sk);
+	struct alg_flow *f = alg_flow_of(sk);
+
+	if (!f)
+		return;
+	alg_leave(f, sk);
+	own->flow = NULL;
+	ccatune_flow_end(&f->head);
+}
+
+static void module_view(const struct ccatune_flow *flow, struct ccatune_view *view)
+{
+	struct alg_flow *f = container_of(flow, struct alg_flow, head);
+
+	view->clock = &alg_ens(f)->clock;
+	view->params = alg_set(f);
+	view->queueing_delay_us = READ_ONCE(f->queueing_delay_us);
+	alg_view(f, view);
+}
+
+static void module_show(struct seq_file *m, const struct ccatune_flow *flow)
+{
+	alg_show(m, container_of(flow, struct alg_flow, head));
+}
+
+static struct tcp_congestion_ops module_ops __read_mostly = {
+	.name = CCATUNE_NAME,
+	.owner = THIS_MODULE,
+	.init = module_open,
+	.release = module_release,
+#if ALG_WINDOW
+	.pkts_acked = ops_pkts_acked,
+	.cong_avoid = ops_cong_avoid,
+#else
+	.cong_control = ops_cong_control,
+#endif
+	.ssthresh = ops_ssthresh,
+	.undo_cwnd = ops_undo_cwnd,
+	.set_state = ops_set_state,
+	.CCATUNE_TX_START_OP = ops_tx_start,
+#ifdef ALG_LOOKS_WITH_ACKS
+	.min_tso_segs = ops_min_tso_segs,
+	.sndbuf_expand = ops_sndbuf_expand,
+#endif
+	.get_info = alg_get_info,
+};
+
+static int __net_init module_net_init(struct net *net)
+{
+	return alg_net_init(net, &algorithm);
+}
+
+static void __net_exit module_net_pre_exit(struct net *net)
+{
+	ccatune_net_pre_exit(net, &algorithm);
+}
+
+static void __net_exit module_net_exit(struct net *net)
+{
+	ccatune_net_exit(net, &algorithm);
+}
+
+static struct ccatune_algorithm algorithm = {
+	.id = CCATUNE_ID,
+	.cache_name = "ccatune_" CCATUNE_NAME "_flow",
+	.flow_bytes = sizeof(struct alg_flow),
+	.view = module_view,
+	.show = module_show,
+	.net_ops = {
+		.init = module_net_init,
+		.pre_exit = module_net_pre_exit,
+		.exit = module_net_exit,
+		.id = &algorithm.net_id,
+		.size = sizeof(struct ccatune_cca *),
+	},
+};
+
+static int __init module_register(void)
+{
+	int err;
+
+	BUILD_BUG_ON(sizeof(struct alg_sock) > ICSK_CA_PRIV_SIZE);
+	BUILD_BUG_ON(offsetof(struct alg_flow, head));
+	err = ccatune_register(&algorithm);
+	if (err)
+		return err;
+	ccatune_plain_init(&module_ops);
+	if (unrestricted)
+		module_ops.flags |= TCP_CONG_NON_RESTRICTED;
+	err = tcp_register_congestion_control(&module_ops);
+	if (err)
+		ccatune_unregister(&algorithm);
+	return err;
+}
+
+static void __exit module_unregister(void)
+{
+	tcp_unregister_congestion_control(&module_ops);
+	ccatune_unregister(&algorithm);
+}
+
+module_init(module_register);
+module_exit(module_unregister);
+
+MODULE_LICENSE("GPL");
+MODULE_VERSION(CCATUNE_VERSION);
+
+#endif /* CCATUNE_MODULE_H */

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""The options that commands share: how they reach a registry, and --json.
+
+A command that has the options calls `connect` and the functions of printing.py, which find their values. A token is
+never the value of an option, because every user of the machine sees the options of a process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from serving.agent.connection import TlsFiles
+from serving.client import DEFAULT_URL, RegistryClient
+from serving.errors import RegistryClientError
+
+__all__ = ["FILE", "connect", "is_json", "json_option", "registry_options", "token_from"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+_VARIABLE = "CCATUNE_TOKEN"
+_FILE_VARIABLE = "CCATUNE_TOKEN_FILE"
+_TOKEN = re.compile(r"[!-~]{1,512}")
+_MAX_FILE_BYTES = 4096
+
+
+def _kept_option(name: str, option: str, **attributes: Any) -> Callable[[Command], Command]:
+    """Return an option whose value is kept for `_value` instead of passed to the command."""
+
+    def keep(ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:
+        ctx.meta[f"ccatune.{name}"] = value
+
+    return click.option(option, name, expose_value=False, callback=keep, **attributes)
+
+
+def _value(name: str) -> Any:
+    return click.get_current_context().meta.get(f"ccatune.{name}")
+
+
+json_option = _kept_option("as_json", "--json", is_flag=True, help="Print JSON.")
+
+_REGISTRY_OPTIONS = (
+    _kept_option(
+        "url",
+        "--url",
+        envvar="CCATUNE_REGISTRY_URL",
+        default=DEFAULT_URL,
+        show_default=True,
+        help="Address of the registry.",
+    ),
+    _kept_option(
+        "token_file",
+        "--token-file",
+        type=FILE,
+        help=f"File with the token.  [default: the token in ${_VARIABLE}, or the file in ${_FILE_VARIABLE}]",
+    ),
+    *(
+        _kept_option(name, option, type=click.Path(dir_okay=False), envvar=variable, show_envvar=True, help=text)
+        for name, option, variable, text in (
+            (
+                "ca_file",
+                "--ca-file",
+                "CCATUNE_CA_FILE",
+                "Certificates (PEM) to trust for https, instead of the system's.",
+            ),
+            ("client_cert_file", "--client-cert-file", "CCATUNE_CLIENT_CERT_FILE", "Certificate (PEM) to show it."),
+            (
+                "client_key_file",
+                "--client-key-file",
+                "CCATUNE_CLIENT_KEY_FILE",
+                "Its key (PEM), if in a file of its own.",
+            ),
+        )
+    ),
+)
+
+
+def registry_options(command: Command) -> Command:
+    """Add --url, --token-file and the options for https to a command, which calls `connect`."""
+    for option in reversed(_REGISTRY_OPTIONS):
+        command = option(command)
+    return command
+
+
+def is_json() -> bool:
+    """Whether the running command has --json."""
+    return bool(_value("as_json"))
+
+
+def connect() -> RegistryClient:
+    """Return a client of the registry for the running command.
+
+    Raises RegistryClientError where the URL or the token is invalid, and SettingsError where a file for https is.
+    """
+    tls = TlsFiles(**{name: _value(name) for name in ("ca_file", "client_cert_file", "client_key_file")})
+    return RegistryClient(_value("url"), token=token_from(_value("token_file")), tls=tls)
+
+
+def token_from(token_file: Path | None) -> str | None:
+    """Return the token in the file, else in CCATUNE_TOKEN, else in the file CCATUNE_TOKEN_FILE, else None.
+
+    Raises:
+        RegistryClientError: the file cannot be read, or what was found has not the form of a token. The message does
+            not repeat it.
+    """
+    if token_file is not None:
+        return _read(token_file)
+    if text := os.environ.get(_VARIABLE, "").strip():
+        return _checked(text, _VARIABLE)
+    if path := os.environ.get(_FILE_VARIABLE, ""):
+        return _read(Path(path))
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_FILE_BYTES)
+    except OSError as error:
+        raise RegistryClientError(f"{path}: expected a file with a token, got {error.strerror}") from error
+    return _checked(content.decode("ascii", "replace").strip(), str(path))
+
+
+def _checked(text: str, source: str) -> str:
+    if not _TOKEN.fullmatch(text):
+        raise RegistryClientError(f"{source}: expected one token such as ccat_..., got something else")
+    return text

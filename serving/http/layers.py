@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""Thin layers in front of the application. Each is ASGI middleware; README.md states their order.
+
+RequestIds   gives each request an id. Every answer has it as `X-Request-Id`, and so have the log and the audit log
+Heads        answers HEAD as GET without the body (RFC 9110, section 9.3.2)
+Guard        refuses the requests of web pages in a browser on this machine, because an open registry needs no token
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Awaitable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from serving.http.problems import problem_response
+
+__all__ = ["LOOPBACK_NAMES", "REQUEST_ID_HEADER", "Guard", "Heads", "RequestIds", "request_id_of"]
+
+REQUEST_ID_HEADER = "X-Request-Id"
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+_ID_HEADER = REQUEST_ID_HEADER.lower().encode("ascii")
+_STATE_KEY = "ccatune_request_id"
+_WELL_FORMED = re.compile(rb"[A-Za-z0-9_-]{1,64}")
+_ID_BYTES = 8
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class RequestIds:
+    """The outermost layer. An id that the client sends is kept if it has 1 to 64 of A-Z a-z 0-9 - and _."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Pass the request on with its id, and add the id to the answer."""
+        if scope["type"] != "http":
+            return self._app(scope, receive, send)
+        request_id = _sent(scope) or secrets.token_hex(_ID_BYTES).encode("ascii")
+        scope.setdefault("state", {})[_STATE_KEY] = request_id.decode("ascii")
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (_ID_HEADER, request_id)]
+            await send(message)
+
+        return self._app(scope, receive, send_with_id)
+
+
+def request_id_of(scope: Scope) -> str | None:
+    """Return the id of a request, or None if the request did not pass the middleware."""
+    found = scope.get("state", {}).get(_STATE_KEY)
+    return found if isinstance(found, str) else None
+
+
+def _sent(scope: Scope) -> bytes | None:
+    for name, value in scope["headers"]:
+        if name == _ID_HEADER:
+            return value if _WELL_FORMED.fullmatch(value) else None
+    return None
+
+
+class Heads:
+    """Passes a HEAD on as a GET, so that status and headers are those of a GET, including Content-Length.
+
+    It stands in front of the layers that refuse requests, so that refusals have no body either.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Pass the request on, a HEAD as a GET."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            return self._app(scope, receive, send)
+
+        async def send_head(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        return self._app({**scope, "method": "GET"}, receive, send_head)
+
+
+class Guard:
+    """Refuses requests of foreign web pages.
+
+    - The Host header must contain a loopback name or a configured one. This stops DNS rebinding, where a page lets its
+      own name resolve to 127.0.0.1. The check is off if the registry listens to others and no name is configured.
+    - A write with an Origin header must come from the host and port that its Host header names.
+
+    host_names: the names that a Host header may contain; None allows any.
+    """
+
+    def __init__(self, app: ASGIApp, *, host_names: frozenset[str] | None) -> None:
+        self._app = app
+        self._host_names = host_names
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Check the request. Refuse it, or pass it on to the application."""
+        if scope["type"] != "http":
+            return self._app(scope, receive, send)
+        headers = Headers(scope=scope)
+        refusal = self._foreign(scope["method"], headers)
+        if refusal is not None:
+            response = problem_response(403, slug="foreign-request", title="Foreign request", detail=refusal)
+            return response(scope, receive, send)
+        return self._app(scope, receive, send)
+
+    def _foreign(self, method: str, headers: Headers) -> str | None:
+        host = headers.get("host", "")
+        if self._host_names is not None and _name_of(host) not in self._host_names:
+            known = ", ".join(sorted(self._host_names))
+            return f"expected a request to {known}, got one to {host!r}; use one of these, or serve with --host-name"
+        origin = headers.get("origin")
+        if method not in _READS and origin is not None and _place_of(origin) != host:
+            return f"expected a write from no other site, got one from {origin!r}"
+        return None
+
+
+def _name_of(host: str) -> str:
+    """Return the name in a Host header without the port, e.g. `localhost` for `localhost:8640`, `::1` for `[::1]:8640`.
+
+    For an invalid header it is "".
+    """
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _place_of(origin: str) -> str | None:
+    """Return the host and port of an Origin header, or None for `null` and for an invalid URL."""
+    try:
+        return urlsplit(origin).netloc or None
+    except ValueError:
+        return None

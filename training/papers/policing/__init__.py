@@ -1,8 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Compares statements of R-TCP 2026 on files behind a mobile operator's policer with the simulator."""
-
-from training.papers.policing.campaign import PolicingSettings, load_settings, run_campaign
-from training.papers.policing.statements import STATEMENTS, judge
-from training.papers.policing.tables import rates_table
-
-__all__ = ["STATEMENTS", "PolicingSettings", "judge", "load_settings", "rates_table", "run_campaign"]

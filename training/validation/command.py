@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune evaluate`: runs an ensemble over whole recordings and compares it with single parameter sets."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from emulation.options import FiniteRange, words_of
+from emulation.traces import Part, Recording
+from kmod.terminal import echo
+from training.options import as_json_option, plot_option, skip_bad_option, threads_option, traces_option
+
+__all__ = ["evaluate"]
+
+
+def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, ...] | None:
+    share = FiniteRange(0, 1)
+    return None if text is None else tuple(share.convert(word, param, ctx) for word in words_of(text))
+
+
+@click.command()
+@click.argument("file", metavar="ENSEMBLE", type=click.Path(path_type=Path))
+@traces_option
+@click.option("--part", type=click.Choice(["validation", "train"]), default="validation", show_default=True)
+@click.option("--dataset", "datasets", multiple=True, help="Only these datasets, by name, e.g. pqsa-4g-validation")
+@click.option("--rtt-ms", type=float, default=100.0, show_default=True)
+@click.option("--buffer-pkts", type=int, default=1000, show_default=True)
+@click.option("--loss", type=float, default=0.0, show_default=True)
+@threads_option
+@skip_bad_option
+@click.option("--levels/--no-levels", default=False, help="Print every level, too")
+@plot_option
+@click.option(
+    "--require", callback=_shares, help="Exit 1 unless every target holds with this utilisation, e.g. 0.85,0.95,0.98"
+)
+@click.option("--require-gain", is_flag=True,
+              help="Exit 1 unless at every target more levels hold than with the best single set, at no less "
+              "utilisation")  # fmt: skip
+@click.option("--against", metavar='"SCHEME1 SCHEME2..."', help="Compare with these schemes on this machine's kernel")
+@click.option("--pieces", type=click.IntRange(1, 1000), default=4, show_default=True,
+              help="With --against: pieces of the recordings")  # fmt: skip
+@click.option(
+    "--piece-s", type=click.IntRange(5, 3600), default=30, show_default=True, help="With --against: length of a piece"
+)
+@click.option(
+    "--runs", type=click.IntRange(1, 100), default=1, show_default=True, help="With --against: runs of each scheme"
+)
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path), help="With --against: folder of the runs  [ENSEMBLE.against]"
+)
+@as_json_option
+def evaluate(
+    *,
+    file: Path,
+    require: tuple[float, ...] | None,
+    require_gain: bool,
+    plot: Path | None,
+    levels: bool,
+    against: str | None,
+    rtt_ms: float,
+    buffer_pkts: int,
+    loss: float,
+    threads: int | None,
+    as_json: bool,
+    paths: tuple[Path, ...],
+    part: Part,
+    datasets: tuple[str, ...],
+    skip_bad: bool,
+    data_dir: Path | None,
+    **choices: int,
+) -> None:
+    """Run flows over whole recordings with an ensemble of GR that adapts online.
+
+    The table compares it with the best single parameter set of each target, and with the defaults. For ensembles of
+    R-TCP and ROCCET use `ccatune report states`.
+
+    \b
+    Example:
+      ccatune evaluate gr.json --traces ../shared/traces --plot gain.png
+      ccatune evaluate gr.json --dataset pqsa-4g-validation --require 0.85,0.95,0.98 --json
+      ccatune evaluate gr.json --against "cubic bbr tquic-copa" --pieces 8
+    """
+    from emulation.run.plot import check_path, save
+    from kmod.ensemble import Ensemble
+    from training.progress import Terminal
+    from training.reports.gain import gain_figure, gain_lines, level_lines
+    from training.validation.recordings import Path as LinkPath
+    from training.validation.recordings import require_targets, validate
+
+    if plot is not None:
+        check_path(plot)
+    if against is not None and (require is not None or require_gain or levels):
+        raise click.UsageError("--against: expected it without --require, --require-gain and --levels")
+    path = LinkPath(rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss)
+    ensemble = Ensemble.load(file)
+    if against is not None:
+        from training.validation.against import against_figure, against_lines, run_against
+
+        recordings = _chosen(paths, part=part, datasets=datasets, skip_bad=skip_bad)
+        found = run_against(ensemble, recordings, words_of(against), path=path, quiet=as_json,
+                            folder=data_dir or file.with_suffix(".against"), **choices)  # fmt: skip
+        echo(json.dumps(found, indent=1) if as_json else "\n".join(against_lines(found)))
+        if plot is not None:
+            save(against_figure(found), path=plot)
+        return
+
+    require_targets(ensemble)
+    if require is not None and len(require) != len(ensemble.classes):
+        raise click.UsageError(f"--require: expected {len(ensemble.classes)} shares, got {len(require)}")
+    with Terminal(quiet=as_json) as terminal:
+        terminal.phase("reading traces", total=1)
+        recordings = _chosen(paths, part=part, datasets=datasets, skip_bad=skip_bad)
+        runs = 2 * len(ensemble.classes) + 1
+        terminal.phase("running flows", total=runs * sum(r.duration_s for r in recordings))
+        figures = validate(ensemble, recordings, path=path, threads=threads, progress=terminal.advance)
+    short = [*_short_of(figures, require), *(_short_of_gain(figures) if require_gain else [])]
+    if as_json:
+        echo(json.dumps({**figures, "short_of": short}, indent=1))
+    else:
+        echo("\n".join([*(level_lines(figures) if levels else []), *gain_lines(figures), *short]))
+    if plot is not None:
+        save(gain_figure(figures), path=plot)
+    if short:
+        sys.exit(1)
+
+
+def _chosen(paths: tuple[Path, ...], *, part: Part, datasets: tuple[str, ...], skip_bad: bool) -> list[Recording]:
+    """The recordings of a part, of these datasets or of all.
+
+    Raises:
+        TrainingError: a dataset is unknown.
+    """
+    from training.commands import recordings_of
+    from training.errors import TrainingError
+
+    recordings = recordings_of(paths, part=part, skip_bad=skip_bad)
+    known = sorted({r.dataset for r in recordings})
+    if unknown := sorted(set(datasets) - set(known)):
+        raise TrainingError(f"evaluate: expected datasets among {', '.join(known)}, got {', '.join(unknown)}")
+    return [r for r in recordings if not datasets or r.dataset in datasets]
+
+
+def _short_of(figures: dict[str, Any], require: tuple[float, ...] | None) -> list[str]:
+    """A line for each target and each required utilisation that the ensemble misses."""
+    if require is None:
+        return []
+    found = []
+    for row, least in zip(figures["targets"], require, strict=True):
+        if not row["meets"]:
+            found.append(f"target {row['target_ms']:.0f} ms: delay is {row['p95_queueing_delay_ms']:.1f} ms")
+        if row["utilization"] < least:
+            found.append(f"target {row['target_ms']:.0f} ms: utilisation is {row['utilization']:.4f}, below {least}")
+    return found
+
+
+def _short_of_gain(figures: dict[str, Any]) -> list[str]:
+    """A line for each comparison with the best single set that the ensemble loses."""
+    found = []
+    for row, single, met in zip(figures["targets"], figures["single"], figures["levels_met"], strict=True):
+        at = f"target {row['target_ms']:.0f} ms:"
+        if met["ensemble"] <= met["single"]:
+            found.append(f"{at} {met['ensemble']} levels hold, the best single set's {met['single']}")
+        if row["utilization"] < single["utilization"]:
+            found.append(
+                f"{at} utilisation is {row['utilization']:.4f}, the best single set's {single['utilization']:.4f}"
+            )
+    return found

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: MIT
+"""Validates a deployed ensemble: flows adapt online over whole recordings.
+
+    ensemble   flows that look up their row in the ensemble epoch by epoch, at the
+               throughput level that they measure and on the core's own clock
+    single     the best single parameter set of each class, which the same search
+               found on the same training epochs (the ensemble's provenance)
+    default    the algorithm's defaults
+
+All three run over the same recordings from their first millisecond on, slow start included. They are compared window by
+window, and a window is as long as an epoch. The level of a window is the one that a flow with the defaults measures at
+the window's beginning, so that it is the same for every scheme. Confidence intervals are 95 % percentile bootstraps
+over windows (Efron, Tibshirani 1993, chapter 13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from emulation import Delays, FlowSpec, LinkSpec, QoS, Scenario, simulate_many
+from emulation.scenario.files import first_fault
+from emulation.traces import Recording
+from kmod.ensemble import DelayClass, Deployment, Ensemble, table_text
+from training.errors import TrainingError
+from training.intervals import drawn_percentiles, drawn_weights, interval_95
+from training.study.ensemble import single_sets
+from training.study.settings import study_of
+from training.workloads.epochs import default_values, flat_text
+
+__all__ = ["Path", "require_targets", "validate"]
+
+LEAST_WINDOWS = 5
+LEAST_CAPACITY_BYTES_PER_S = 2500
+SCHEMES = ("ensemble", "single", "default")
+ROWS = ("dataset", "level", "capacity", "delivered", "seconds", "counts")  # of Windows
+
+
+@dataclass(frozen=True)
+class Path:
+    """The path around the recorded link."""
+
+    rtt_ms: float = 100.0
+    buffer_pkts: int = 1000
+    loss: float = 0.0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Raises TrainingError for values that no link has."""
+        try:
+            LinkSpec(rate_mbps=1.0, rtt_ms=self.rtt_ms, buffer_pkts=self.buffer_pkts, loss=self.loss)
+        except ValidationError as error:
+            raise TrainingError(f"path: {first_fault(error)}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """The n windows of all recordings, for one scheme and class.
+
+    dataset: object [n]; level: int [n]; capacity and delivered: bytes, float [n]; seconds: float [n]; counts: packets
+    by queueing delay, uint32 [n, n_bins], in bins that end at edges_us.
+    """
+
+    dataset: NDArray[Any]
+    level: NDArray[np.int64]
+    capacity: NDArray[np.float64]
+    delivered: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    counts: NDArray[np.uint32]
+    edges_us: NDArray[np.float64]
+
+
+def validate(
+    ensemble: Ensemble,
+    recordings: Sequence[Recording],
+    *,
+    path: Path | None = None,
+    threads: int | None = None,
+    progress: Callable[[float], None] = lambda _seconds: None,
+) -> dict[str, Any]:
+    """Run all schemes and compare them; all figures are JSON data.
+
+    `targets` has the ensemble's pooled figures, `single` and `default` those of the other schemes. `datasets` and
+    `levels` split the figures. `levels_met` counts the levels that meet each target. `by_single` separates the levels
+    where the single set meets its target from the others.
+
+    progress: called with the seconds of recording that were simulated since the previous call. They add up to
+    the length of all recordings times (2 classes + 1).
+
+    Raises:
+        TrainingError: there are no recordings, or the ensemble has no single sets.
+    """
+    if not recordings:
+        raise TrainingError("evaluate: expected validation recordings, got none")
+    results = _run_schemes(ensemble, recordings, path=path or Path(), threads=threads, progress=progress)
+    levels = _levels(ensemble, results["default", 0])
+    windows = {key: _windows_of(ensemble, recordings, runs, levels) for key, runs in results.items()}
+    chosen = {
+        scheme: [windows[scheme, 0 if scheme == "default" else c] for c in range(len(ensemble.classes))]
+        for scheme in SCHEMES
+    }
+    pooled = {scheme: _pooled(ensemble, chosen[scheme]) for scheme in SCHEMES}
+    by_level = [_by_level(c, {s: its[i] for s, its in chosen.items()}) for i, c in enumerate(ensemble.classes)]
+    return {
+        "ensemble_digest": ensemble.digest,
+        "cca": ensemble.cca,
+        "recordings": len(recordings),
+        "hours": sum(r.duration_s for r in recordings) / 3600,
+        "targets": pooled["ensemble"],
+        "single": pooled["single"],
+        "default": pooled["default"],
+        "datasets": {
+            str(name): {
+                scheme: _pooled(ensemble, [_select(w, w.dataset == name) for w in chosen[scheme]]) for scheme in SCHEMES
+            }
+            for name in sorted({r.dataset for r in recordings})
+        },
+        "levels": [row for its in by_level for row, _ in its],
+        "levels_met": [
+            {
+                "target_ms": c.queueing_delay_us / 1000,
+                "levels": len(its),
+                **{s: sum(row[s]["meets"] for row, _ in its) for s in SCHEMES},
+            }
+            for c, its in zip(ensemble.classes, by_level, strict=True)
+        ],
+        "by_single": [
+            row
+            for i, (c, its) in enumerate(zip(ensemble.classes, by_level, strict=True))
+            for row in _by_single(c, {s: chosen[s][i] for s in SCHEMES}, its)
+        ],
+    }
+
+
+def _run_schemes(
+    ensemble: Ensemble,
+    recordings: Sequence[Recording],
+    *,
+    path: Path,
+    threads: int | None,
+    progress: Callable[[float], None] = lambda _seconds: None,
+) -> dict[tuple[str, int], list[QoS]]:
+    """Run every (scheme, class). Each list of runs is in the order of the recordings."""
+    flows = _flows(ensemble)
+    scenarios = [
+        Scenario(
+            name=f"{r.name} {scheme} {c}",
+            link=LinkSpec(trace=r.trace, rtt_ms=path.rtt_ms, buffer_pkts=path.buffer_pkts, loss=path.loss),
+            flows=(flow,),
+            duration_s=r.duration_s,
+            window_s=ensemble.epoch_ms / 1000,
+            seed=path.seed,
+        )
+        for (scheme, c), flow in flows.items()
+        for r in recordings
+    ]
+    done_s = 0.0
+
+    def tell(done: int) -> None:
+        nonlocal done_s
+        seconds = sum(s.duration_s for s in scenarios[:done])
+        progress(seconds - done_s)
+        done_s = seconds
+
+    results = simulate_many(scenarios, threads=threads, progress=tell)
+    n = len(recordings)
+    return {key: results[i * n : (i + 1) * n] for i, key in enumerate(flows)}
+
+
+def require_targets(ensemble: Ensemble) -> None:
+    """Refuse an ensemble whose classes do not all have a delay target.
+
+    Raises:
+        TrainingError: the ensemble has no study, or its study has another objective or no axis of throughput.
+    """
+    study = study_of(ensemble)
+    if not study.objective.has_boundary or "throughput" not in study.levels:
+        raise TrainingError(
+            f"ensemble {ensemble.digest}: expected one whose classes all have a delay target, got one of "
+            f"{ensemble.cca} with another objective; `ccatune report states` validates it"
+        )
+
+
+def _flows(ensemble: Ensemble) -> dict[tuple[str, int], FlowSpec]:
+    singles = single_sets(ensemble)
+    if singles is None:
+        raise TrainingError("evaluate: expected an ensemble with its best single sets, got one without; train it anew")
+    text = table_text(ensemble, Deployment("evaluation", "validated", 1))
+    flows = {("default", 0): _reference_flow(ensemble)}
+    for c, values in enumerate(singles):
+        flows["ensemble", c] = FlowSpec(cca=ensemble.cca, ensemble_text=text, delay_class=c)
+        flows["single", c] = FlowSpec(cca=ensemble.cca, params=values)
+    return flows
+
+
+def _reference_flow(ensemble: Ensemble) -> FlowSpec:
+    """A flow with the defaults that measures its level in the same way as the ensemble's flows."""
+    text = flat_text(
+        ensemble.cca,
+        epoch_ms=ensemble.epoch_ms,
+        estimate_ms=ensemble.estimate_ms,
+        axis=ensemble.axes[0],
+        values=default_values(ensemble.cca),
+    )
+    return FlowSpec(cca=ensemble.cca, ensemble_text=text)
+
+
+def _levels(ensemble: Ensemble, runs: Sequence[QoS]) -> list[NDArray[np.int64]]:
+    """The level of each window, for each recording.
+
+    It is the level that the default flow measured at the end of epoch nearest the window's start. A run without an end
+    of epoch has level 0.
+    """
+    found = []
+    for run in runs:
+        starts_ms, turns = run.windows.start_ms, run.flows[0].epoch_ends
+        level = np.array([ensemble.axes[0].level(turn.measured_bytes_per_s) for turn in turns] or [0], dtype=np.int64)
+        at_ms = np.array([turn.at_ms for turn in turns] or [0.0])
+        found.append(level[np.abs(at_ms[None, :] - starts_ms[:, None]).argmin(axis=1)])
+    return found
+
+
+def _windows_of(
+    ensemble: Ensemble, recordings: Sequence[Recording], runs: Sequence[QoS], levels: Sequence[NDArray[np.int64]]
+) -> Windows:
+    """The windows of all recordings, in the order of the recordings."""
+    epoch_s = ensemble.epoch_ms / 1000
+    parts = [run.windows for run in runs]
+    return Windows(
+        dataset=np.concatenate(
+            [np.full(len(w.start_ms), r.dataset, dtype=object) for r, w in zip(recordings, parts, strict=True)]
+        ),
+        level=np.concatenate(levels),
+        capacity=np.concatenate([w.capacity_bytes.astype(np.float64) for w in parts]),
+        delivered=np.concatenate([w.delivered_bytes.astype(np.float64) for w in parts]),
+        seconds=np.concatenate(
+            [np.minimum(epoch_s, r.duration_s - w.start_ms / 1000) for r, w in zip(recordings, parts, strict=True)]
+        ),
+        counts=np.concatenate([w.delay_counts for w in parts]),
+        edges_us=parts[0].edges_us,
+    )
+
+
+def _select(w: Windows, chosen: NDArray[np.bool_]) -> Windows:
+    rows = {name: getattr(w, name)[chosen] for name in ROWS}
+    return replace(w, **rows)
+
+
+def _figures(w: Windows, delay_class: DelayClass) -> dict[str, Any]:
+    delays = Delays(w.edges_us, w.counts.sum(axis=0, dtype=np.int64))
+    delay_ms = delays.percentile_ms(delay_class.percentile)
+    target_ms = delay_class.queueing_delay_us / 1000
+    return {
+        "target_ms": target_ms,
+        "p95_queueing_delay_ms": delay_ms,
+        "p50_queueing_delay_ms": delays.percentile_ms(50),
+        "utilization": float(w.delivered.sum() / max(w.capacity.sum(), 1.0)),
+        "throughput_mbps": float(w.delivered.sum() * 8e-6 / max(w.seconds.sum(), 1e-9)),
+        "meets": delay_ms <= target_ms,
+    }
+
+
+def _pooled(ensemble: Ensemble, by_class: Sequence[Windows]) -> list[dict[str, Any]]:
+    return [_figures(w, c) for w, c in zip(by_class, ensemble.classes, strict=True)]
+
+
+def _levels_with_windows(w: Windows) -> list[tuple[int, NDArray[np.bool_]]]:
+    """The levels with enough windows, each with a mask of its windows. Windows in an outage are left out."""
+    alive = w.capacity >= LEAST_CAPACITY_BYTES_PER_S * w.seconds
+    found = [(int(level), (w.level == level) & alive) for level in np.unique(w.level)]
+    return [(level, chosen) for level, chosen in found if int(chosen.sum()) >= LEAST_WINDOWS]
+
+
+def _bootstrapped(w: Windows, delay_class: DelayClass, seed: int) -> dict[str, Any]:
+    """The figures of some windows, with bootstrap intervals over these windows."""
+    weights = drawn_weights(len(w.capacity), seed=seed)
+    delays_ms = drawn_percentiles(weights, w.counts, w.edges_us / 1000, share=delay_class.percentile / 100)
+    utilization = (weights @ w.delivered) / np.maximum(weights @ w.capacity, 1.0)
+    return {
+        **_figures(w, delay_class),
+        "p95_queueing_delay_ms_interval": list(interval_95(delays_ms)),
+        "utilization_interval": list(interval_95(utilization)),
+    }
+
+
+def _by_level(delay_class: DelayClass, its: Mapping[str, Windows]) -> list[tuple[dict[str, Any], NDArray[np.bool_]]]:
+    """A row for each level of a class, and a mask of its windows. its: the windows of each scheme."""
+    return [
+        ({"target_ms": delay_class.queueing_delay_us / 1000, "level": level, "windows": int(here.sum()),
+          **{s: _bootstrapped(_select(its[s], here), delay_class, seed=level) for s in SCHEMES}}, here)
+        for level, here in _levels_with_windows(its["default"])
+    ]  # fmt: skip
+
+
+def _by_single(delay_class: DelayClass, its: Mapping[str, Windows],
+               levels: Sequence[tuple[dict[str, Any], NDArray[np.bool_]]]) -> list[dict[str, Any]]:  # fmt: skip
+    """The figures of ensemble and single set, where the single set meets its target and where it misses it.
+
+    A single set can use more of the link in levels where it exceeds its target. Pooled figures hide this, because
+    packets of other levels compensate for it. These figures therefore separate the two groups of levels.
+    """
+    capacity = its["default"].capacity
+    found = []
+    for single_meets in (True, False):
+        masks = [here for row, here in levels if row["single"]["meets"] == single_meets]
+        if masks:
+            here = np.logical_or.reduce(masks)
+            found.append({
+                "target_ms": delay_class.queueing_delay_us / 1000,
+                "single_meets": single_meets,
+                "levels": len(masks),
+                "share_of_capacity": float(capacity[here].sum() / max(capacity.sum(), 1.0)),
+                **{s: _figures(_select(its[s], here), delay_class) for s in ("ensemble", "single")},
+            })  # fmt: skip
+    return found
