@@ -79,7 +79,7 @@ class Sides:
 
 
 def run_of(case: Case) -> dict[str, Any]:
-    """What the guest is told of a case: a link with one policer behind it, and one file."""
+    """What the guest receives of a case: a link with one policer behind it, and one file."""
     assert case.scenario is not None
     link, (flow,) = case.scenario.link, case.scenario.flows
     (policer,), (file,) = link.behind, flow.transfers
@@ -104,11 +104,11 @@ def booted(line: str, runs: list[dict[str, Any]], *, folder: Path) -> dict[str, 
     """
     built = build_modules(line)
     modules = [str(built.paths[name]) for name in sorted(built.paths, key=lambda name: (name != "ccatune", name))]
-    told = json.dumps({"modules": modules, "runs": runs, "digest": digest_of(*SOURCES, *map(Path, modules))})
-    if not is_over(folder, told):
+    job = json.dumps({"modules": modules, "runs": runs, "digest": digest_of(*SOURCES, *map(Path, modules))})
+    if not is_over(folder, job):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        (folder / "runs.json").write_text(told, encoding="utf-8")
+        (folder / "runs.json").write_text(job, encoding="utf-8")
         boot_guest(line, folder, cases=len(runs))
     complaints = [said for said in json.loads((folder / LOG).read_text()) if not boot.EXPECTED.search(said)]
     found = [json.loads(said) for said in (folder / RESULTS).read_text().splitlines()]
@@ -129,9 +129,9 @@ def digest_of(*paths: Path) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
-def is_over(folder: Path, told: str) -> bool:
-    """Whether a boot that was told the same is in this folder, with its results; the log is written last."""
-    return (folder / LOG).exists() and (folder / "runs.json").read_text(encoding="utf-8") == told
+def is_over(folder: Path, job: str) -> bool:
+    """Whether a boot of the same job is in this folder, with its results; the log is written last."""
+    return (folder / LOG).exists() and (folder / "runs.json").read_text(encoding="utf-8") == job
 
 
 def boot_guest(line: str, folder: Path, *, cases: int) -> None:
@@ -211,8 +211,8 @@ def with_another_limiter(cases: list[Case], sides: dict[str, Sides]) -> list[str
         kernel_s, simulator_s = (statistics.median(sent.seconds for sent in of) for of in (side.kernel, side.simulator))
         too_soon = min(kernel_s, simulator_s) < (1 - TIME_TOLERANCE) * least_s
         if too_soon or abs(kernel_s / simulator_s - 1) > TIME_TOLERANCE:
-            told = f"{kernel_s:.2f} s on the kernel, {simulator_s:.2f} simulated, {least_s:.2f} at least"
-            found.append(f"{case.key}: {told}")
+            figures = f"{kernel_s:.2f} s on the kernel, {simulator_s:.2f} simulated, {least_s:.2f} at least"
+            found.append(f"{case.key}: {figures}")
     return found
 
 
@@ -294,8 +294,8 @@ def print_report(sides: dict[str, Sides], found: list[Reduction], strange: list[
         click.echo(f"{key:<22} {percent(resent(side.kernel)):<22} {percent(resent(side.simulator))}")
     click.echo(f"\n{'less than its base, %':<22} {'kernel':<22} simulator")
     for each in found:
-        told = f"{percent(each.real):<22} {percent(each.simulated):<22} {'agrees' if each.agrees else 'differs'}"
-        click.echo(f"{each.scenario + '/' + each.cca:<22} {told}")
+        figures = f"{percent(each.real):<22} {percent(each.simulated):<22} {'agrees' if each.agrees else 'differs'}"
+        click.echo(f"{each.scenario + '/' + each.cca:<22} {figures}")
     for said in strange:
         click.echo(f"not the same limiter: {said}")
 

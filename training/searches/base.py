@@ -75,8 +75,8 @@ class BaseSearch:
         return self.best is not None and bound.rank > self.best.score.rank
 
     def _next(self, number: int) -> Point:
-        """The point of that number, after the first ones."""
-        raise NotImplementedError
+        """Return the point of that number, after the first ones. Searches with further points define it."""
+        raise TypeError(f"{type(self).__name__}: expected {len(self._first)} points and no further one, got {number}")
 
     def _learn(self, number: int, point: Point, score: Score) -> None:
         """Take note of a score."""

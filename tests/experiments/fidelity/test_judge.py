@@ -20,12 +20,12 @@ Choose = Callable[..., list[Case]]
 
 
 def run(
-    throughput_mbps: float = 10.0, delay_ms: float = 100.0, resent: float = 0.02, *, late_share: float = 0.001
+    throughput_mbps: float = 10.0, delay_ms: float = 100.0, retransmitted: float = 0.02, *, late_share: float = 0.001
 ) -> Run:
     figures = Figures(
         throughput_mbps=throughput_mbps,
         queueing_delay_p95_ms=delay_ms,
-        retransmission_rate=resent,
+        retransmission_rate=retransmitted,
         goodput_mbps=0.0,
         queueing_delay_p50_ms=0.0,
         rtt_p50_ms=0.0,
@@ -48,14 +48,14 @@ def case(choose: Choose) -> Case:
 def test_medians_are_compared_and_spreads_stand_beside(plan: Plan, case: Case) -> None:
     real = [run(10, 100, 0.01), run(20, 80, 0.02), run(11, 90, 0.04)]
     simulated = [run(12, 99, 0.03), run(12.1, 101, 0.03), run(3, 95, 0.03)]
-    throughput, delay, resent = compared(plan, case, real, simulated).errors
+    throughput, delay, retransmitted = compared(plan, case, real, simulated).errors
     assert (throughput.real.median, throughput.real.least, throughput.real.most) == (11, 10, 20)
     assert throughput.error == pytest.approx(1)
     assert throughput.share == pytest.approx(1 / 11)
     assert (delay.error, delay.share) == (pytest.approx(9), pytest.approx(0.1))
     assert delay.real.spread == pytest.approx(20)
     # Percentage points: 3 % less 2 %.
-    assert resent.error == pytest.approx(1.0)
+    assert retransmitted.error == pytest.approx(1.0)
 
 
 def test_the_picture_cuts_off_no_range_of_the_kernels_runs(plan: Plan, case: Case) -> None:
@@ -126,9 +126,9 @@ def test_throughput_is_judged_by_a_share(
 
 @pytest.mark.parametrize(("simulated", "is_within"), [(0.035, True), (0.0351, False), (0.005, True), (0.0, False)])
 def test_retransmissions_are_judged_by_points(plan: Plan, case: Case, simulated: float, is_within: bool) -> None:
-    resent = compared(plan, case, [run(resent=0.02)], [run(resent=simulated)]).errors[2]
-    assert resent.is_within == is_within
-    assert not resent.is_beyond, "no line for it was asked for"
+    retransmitted = compared(plan, case, [run(retransmitted=0.02)], [run(retransmitted=simulated)]).errors[2]
+    assert retransmitted.is_within == is_within
+    assert not retransmitted.is_beyond, "no line for it was asked for"
 
 
 def test_a_case_without_runs_of_one_side_is_not_compared(plan: Plan, case: Case) -> None:
@@ -199,8 +199,8 @@ def reduced(plan: Plan, choose: Choose, real: list[float], simulated: list[float
     outcomes = [
         Outcome(
             choose(f"slow/{cca}")[0],
-            real=[run(resent=rate) for rate in rates[0]],
-            simulated=[run(resent=rate).figures for rate in rates[1]],
+            real=[run(retransmitted=rate) for rate in rates[0]],
+            simulated=[run(retransmitted=rate).figures for rate in rates[1]],
         )
         for cca, rates in {
             "cubic": ([0.1] * len(real), [0.1] * len(simulated)),
@@ -226,7 +226,7 @@ def test_no_reduction_without_runs_of_both_or_against_a_base_that_resends_nothin
     assert reduced(plan, choose, [], [0.05]) == []
     against = plan.model_copy(update={"reductions": {"reno": "cubic"}})
     reno, nothing = (
-        Outcome(choose(f"slow/{cca}")[0], real=[run(resent=rate)], simulated=[run(resent=rate).figures])
+        Outcome(choose(f"slow/{cca}")[0], real=[run(retransmitted=rate)], simulated=[run(retransmitted=rate).figures])
         for cca, rate in (("reno", 0.05), ("cubic", 0.0))
     )
     assert reductions_of(against, [reno, nothing]) == []
@@ -236,9 +236,11 @@ def test_no_reduction_without_runs_of_both_or_against_a_base_that_resends_nothin
 
 def test_reductions_are_a_line_of_plans_that_ask_for_them(plan: Plan, choose: Choose) -> None:
     against = plan.model_copy(update={"reductions": {"reno": "cubic"}})
-    cubic = Outcome(choose("slow/cubic")[0], real=[run(resent=0.1)], simulated=[run(resent=0.1).figures])
+    cubic = Outcome(choose("slow/cubic")[0], real=[run(retransmitted=0.1)], simulated=[run(retransmitted=0.1).figures])
     for rate, holds in ((0.05, True), (0.06, False)):
-        reno = Outcome(choose("slow/reno")[0], real=[run(resent=rate)], simulated=[run(resent=0.05).figures])
+        reno = Outcome(
+            choose("slow/reno")[0], real=[run(retransmitted=rate)], simulated=[run(retransmitted=0.05).figures]
+        )
         outcomes = [cubic, reno]
         line = [one for one in verdicts_of(against, outcomes, compare(against, outcomes)) if "reduction" in one.line]
         assert [(one.found, one.holds) for one in line] == [(f"in {int(holds)} of 1 case", holds)]
