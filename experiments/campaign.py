@@ -7,8 +7,9 @@
     column       a figure of a case: float [runs], or [runs, samples] for a distribution
 
 Each finished case is a file in a folder, so that an interrupted campaign continues where it stopped. The file has a
-key: the digest of the campaign's settings, of the case's scenarios and of the engine's sources. A case whose key has
-changed runs again. The runs of a case use several threads, on which their figures do not depend.
+key: the digest of the campaign's settings, of the case's scenarios, and of the sources of the simulator and of the
+measure. A case whose key has changed runs again, and the earlier result stays beside it. The runs of a case use several
+threads, on which their figures do not depend.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -36,6 +38,10 @@ from kmod.ensemble import write_atomically
 from training.errors import TrainingError
 from training.evaluation.runner import core_version
 from training.intervals import LEAST_SEEDS, interval_of
+
+ROOT = Path(__file__).resolve().parents[1]
+# What turns a scenario into figures outside the engine, whose sources have their own digest.
+SIMULATOR = ("emulation/run/*.py", "emulation/scenario/*.py")
 
 Values = NDArray[np.float64]
 Row = Mapping[str, float | Sequence[float] | None]
@@ -172,15 +178,17 @@ class Store:
 
     def key_of(self, case: Case, scenarios: Iterable[Scenario]) -> str:
         """The key of a case (hex)."""
-        content = [FORMAT, core_version(), case.every_s, self.depends, *map(text_of, scenarios)]
+        measure = sources_digest(*SIMULATOR, case.measure.__module__.replace(".", "/") + ".py")
+        content = [FORMAT, core_version(), measure, case.every_s, self.depends, *map(text_of, scenarios)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
-    def _path(self, case: Case) -> Path | None:
-        return None if self.folder is None else self.folder / f"{case.name}.json"
+    def _path(self, case: Case, key: str) -> Path | None:
+        """Return the case's file. With another key the case has another file, so that no result is overwritten."""
+        return None if self.folder is None else self.folder / f"{case.name}-{key[:16]}.json"
 
     def _kept(self, case: Case, key: str) -> dict[str, list[Any]] | None:
         """The columns of a finished case with that key; None: there are none."""
-        path = self._path(case)
+        path = self._path(case, key)
         if path is None or not path.exists():
             return None
         try:
@@ -190,9 +198,23 @@ class Store:
             raise TrainingError(f"{path}: expected the figures of a case, got {error!r}; remove the file") from error
 
     def _keep(self, case: Case, key: str, columns: dict[str, list[Any]]) -> None:
-        if (path := self._path(case)) is not None:
+        if (path := self._path(case, key)) is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, json.dumps({"key": key, "columns": columns}).encode())
+
+
+@cache
+def sources_digest(*patterns: str) -> str:
+    """Return the digest of the bytes of these sources. A changed comment changes it, too."""
+    return digest_of_files(sorted({path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()}))
+
+
+def digest_of_files(files: Iterable[Path]) -> str:
+    """Return the digest of the names and bytes of files."""
+    total = hashlib.sha256()
+    for path in files:
+        total.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
 
 
 def text_of(scenario: Scenario) -> str:

@@ -21,7 +21,7 @@ from experiments.fidelity.judge import compare, reductions_of, verdicts_of
 from experiments.fidelity.kernels import Outcome, Request, make_runs
 from experiments.fidelity.plan import DEFAULT_PLAN, Pieces, Plan, cases_of, load_plan
 from experiments.fidelity.report import document_of, print_report
-from experiments.fidelity.runs import Store, read_record, sources_digest, write_record
+from experiments.fidelity.runs import Store, read_record, write_record
 from kmod.terminal import counted, echo
 
 WORK = Path("build") / "fidelity"
@@ -102,7 +102,7 @@ def command(
         runs=runs or (plan.short.runs if short else plan.runs),
         seeds=seeds or plan.seeds,
         store=Store(work / "runs", record=() if recorded is None else read_record(recorded)),
-        simulated=campaign.Store(work / "simulated", sources_digest("simulated")),
+        simulated=campaign.Store(work / "simulated", campaign.sources_digest("experiments/fidelity/runs.py")),
         alone=alone,
         redo_disturbed=redo_disturbed,
         starts_real_runs=recorded is None or run_missing,

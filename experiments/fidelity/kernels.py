@@ -156,11 +156,11 @@ def _runner_of(name: str) -> Runner:
 def _simulate(request: Request, found: dict[str, Outcome], *, progress: Progress, only_kept: bool) -> None:
     """Run the cases in the simulator, and put the figures into their outcomes."""
     cases = [simulated_case(case, request.seeds * case.times) for case in request.cases if case.scenario is not None]
-    for at, case in enumerate(cases):
-        progress("simulator", at, len(cases))
+    for at, case in enumerate(cases, 1):
         for key, columns in request.simulated.run([case], only_kept=only_kept).items():
             rows = zip(*(columns[name].tolist() for name in Figures.model_fields), strict=True)
             found[key[0]].simulated = [Figures(**dict(zip(Figures.model_fields, row, strict=True))) for row in rows]
+        progress("simulator", at, len(cases))
 
 
 def simulated_case(case: Case, seeds: int) -> campaign.Case:

@@ -38,16 +38,19 @@ from emulation.mahimahi.runner import SHELLS, shell_paths
 from emulation.run.qos import QoS
 from emulation.scenario.model import Scenario
 from emulation.vm.kernels import FULL_LINE, GuestError, kernel_line, mahimahi_root
-from experiments.campaign import text_of
+from experiments.campaign import digest_of_files, sources_digest, text_of
 from experiments.fidelity.plan import Case
 from kmod.ensemble import write_atomically
 
-ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = {
-    "mahimahi": ("emulation/run/qos.py", "emulation/mahimahi/**/*.py"),
-    "vm": ("emulation/run/qos.py", "emulation/mahimahi/**/*.py", "emulation/vm/**/*.py"),
+    "mahimahi": ("emulation/run/qos.py", "emulation/mahimahi/**/*.py", "experiments/fidelity/runs.py"),
+    "vm": (
+        "emulation/run/qos.py",
+        "experiments/fidelity/runs.py",
+        "emulation/mahimahi/**/*.py",
+        "emulation/vm/**/*.py",
+    ),
     "modules": ("kmod/core/*", "kmod/linux/*"),
-    "simulated": ("emulation/run/*.py",),
 }
 
 
@@ -106,8 +109,9 @@ class Task:
 
     @property
     def file_name(self) -> str:
-        """The name of the run's file."""
-        return f"{self.case.key.replace('/', '-')}-{self.number}{'-alone' * self.alone}.json"
+        """The name of the run's file. Runs of another scenario or of other versions have other files."""
+        digest = hashlib.sha256(repr([self.digest, sorted(self.made_with.items())]).encode()).hexdigest()
+        return f"{self.case.key.replace('/', '-')}-{self.number}-{digest[:16]}.json"
 
     def run_of(self, figures: Figures, machine: Machine) -> Run:
         """The run, with its results."""
@@ -149,27 +153,18 @@ def versions(runner: str, algorithms: tuple[str, ...]) -> dict[str, str]:
     shells: Sequence[Path] = ()
     try:
         if runner == "vm":
-            found |= {"kernel": "", "modules": sources_digest("modules")}
+            found |= {"kernel": "", "modules": sources_digest(*_SOURCES["modules"])}
             found["kernel"] = kernel_line(FULL_LINE).release
         else:
             found |= {cca: in_bpf.version_here(cca) for cca in algorithms if cca in in_bpf.CCAS}
         shells = [mahimahi_root() / "usr" / "bin" / name for name in SHELLS] if runner == "vm" else shell_paths()
     except GuestError:
         pass  # no run is possible, so that the versions do not count
-    return {**found, "mahimahi": _digest(shells) if shells else "", "runner's sources": sources_digest(runner)}
-
-
-def sources_digest(name: str) -> str:
-    """The digest of the bytes of the sources of a runner, of the modules, or of the simulator outside the engine."""
-    return _digest(sorted({path for pattern in _SOURCES[name] for path in ROOT.glob(pattern) if path.is_file()}))
-
-
-def _digest(files: Iterable[Path]) -> str:
-    """The digest of the names and bytes of files. A changed comment changes it, too."""
-    total = hashlib.sha256()
-    for path in files:
-        total.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()
+    return {
+        **found,
+        "mahimahi": digest_of_files(shells) if shells else "",
+        "runner's sources": sources_digest(*_SOURCES[runner]),
+    }
 
 
 def versions_that_differ(task: Task, run: Run) -> str:

@@ -152,8 +152,8 @@ static inline void ccatune_end_epoch(struct ccatune_flow *flow, const struct soc
 }
 
 /*
- * Adds a sample of queueing delay to the current epoch, under the same conditions as
- * ens_clock_on_ack().
+ * Adds a sample of queueing delay to the current epoch. The conditions are those of
+ * ens_clock_on_ack(), but R-TCP, whose clock takes no delays, is sampled, too.
  */
 static inline void ccatune_flow_sample(struct ccatune_flow *flow, const struct cca_ack *ack,
 				       u32 queueing_delay_us)

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from serving.agents import repository
 from serving.context import Context
-from serving.errors import BusyError
+from serving.errors import BusyError, DatabaseError
 
 __all__ = ["AgentRetention"]
 
@@ -61,6 +61,6 @@ class AgentRetention:
         while True:
             try:
                 await self.sweep()
-            except (SQLAlchemyError, BusyError) as error:
+            except (SQLAlchemyError, BusyError, DatabaseError) as error:
                 _log.warning("old agents are not deleted, which is tried again in an hour: %s", error)
             await asyncio.sleep(_EVERY_S)

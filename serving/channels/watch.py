@@ -20,6 +20,8 @@ from math import ceil
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from serving.errors import DatabaseError
+
 __all__ = ["SIGNED_ROWS", "ChannelKey", "ChannelWatch", "Poll"]
 
 ChannelKey = tuple[str, str]
@@ -68,11 +70,6 @@ class ChannelWatch:
         self._tasks: set[asyncio.Task[None]] = set()
         self._checker: asyncio.Task[None] | None = None
         self._closed = False
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the server is stopping, so that no poll may wait any longer."""
-        return self._closed
 
     def serial_of(self, key: ChannelKey) -> int:
         """Return the highest serial of the channel that was announced, or 0."""
@@ -160,7 +157,7 @@ class ChannelWatch:
                 return
             try:
                 heads = await asyncio.to_thread(self._read_heads)
-            except SQLAlchemyError as error:
+            except (SQLAlchemyError, DatabaseError) as error:
                 # The polls keep waiting: a short failure of the database must not make all agents reconnect at once.
                 _log.warning("held polls: the database did not answer: %s", error)
                 continue

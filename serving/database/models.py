@@ -12,8 +12,9 @@
     tokens               the tokens of the principals, each as the SHA-256 of its text
     audit                one row for each change, with the principal who made it
 
-Rows of ensembles, their signatures, roots, channels and deployments are never deleted. They are never changed either,
-except for `channels.serial`, which only grows. A serial is therefore never used twice. Rows of agents may be deleted.
+Rows of ensembles, their signatures, roots and channels are never deleted. They and deployments are never changed,
+except for `channels.serial`, which only grows. A serial is therefore never used twice, even after `channels remove`,
+which deletes a channel's deployments with their idempotency keys. Rows of agents may be deleted.
 Rows of the audit log are never changed.
 """
 

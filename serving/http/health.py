@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from serving.context import Context
 from serving.database import RegistryRow
-from serving.errors import BusyError, WritesStalledError
+from serving.errors import BusyError, DatabaseError, WritesStalledError
 
 __all__ = ["Health"]
 
@@ -57,7 +57,7 @@ class Health:
         """Return what failed, or ""."""
         try:
             await self._context.write(_touch)
-        except (SQLAlchemyError, BusyError) as error:
+        except (SQLAlchemyError, BusyError, DatabaseError) as error:
             return str(getattr(error, "orig", None) or error)
         return ""
 

@@ -88,13 +88,15 @@ async def read_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:
     declared = Headers(scope=scope).get("content-length", "0")
     size_bytes = int(declared) if declared.isdecimal() else max_bytes + 1
     parts: list[bytes] = []
+    received_bytes = 0
     is_ended = False
     while size_bytes <= max_bytes and not is_ended:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         parts.append(message.get("body", b""))
-        size_bytes = sum(map(len, parts))
+        received_bytes += len(parts[-1])
+        size_bytes = received_bytes
         is_ended = not message.get("more_body", False)
     if size_bytes > max_bytes:
         raise ContentTooLargeError(f"expected a body of at most {max_bytes} bytes, got a larger one")

@@ -81,8 +81,12 @@ def test_paths_in_settings_count_by_their_names_only() -> None:
 
 
 def test_a_file_that_is_no_case_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text("[]", encoding="ascii")
-    with pytest.raises(TrainingError, match=r"a\.json: expected the figures of a case, .*; remove the file"):
+    Store(tmp_path).run([made()])
+    (file,) = tmp_path.iterdir()
+    file.write_text("[]", encoding="ascii")
+    with pytest.raises(
+        TrainingError, match=r"a-[0-9a-f]{16}\.json: expected the figures of a case, .*; remove the file"
+    ):
         Store(tmp_path).run([made()])
 
 

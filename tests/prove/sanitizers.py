@@ -24,9 +24,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent / "sanitized"
 TESTS = (
     "tests/emulation/engine",
-    "tests/emulation/test_simulator.py",
-    "tests/training/test_evaluator.py",
-    "tests/training/test_flows.py",
+    "tests/emulation/run/test_simulator.py",
+    "tests/training/evaluation/test_evaluator.py",
 )
 # Runs of hours are for builds that are 20 times as fast.
 LEFT_OUT = "test_control_c_stops_a_run_that_would_take_an_hour"

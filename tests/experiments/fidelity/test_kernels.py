@@ -82,6 +82,10 @@ def test_a_run_that_another_kernel_or_scenario_made_is_made_anew(
     assert len(kernel.ran) == 6
     run([longer], tmp_path)
     assert len(kernel.ran) == 8
+    # The runs of neither scenario have replaced those of the other one.
+    run([case], tmp_path)
+    run([longer], tmp_path)
+    assert len(kernel.ran) == 8
 
 
 def test_more_runs_are_added_to_those_that_are_kept(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
@@ -239,7 +243,7 @@ def test_the_simulated_side_has_the_path_of_mahimahi_and_a_seed_each(
 def test_a_broken_file_is_told_by_its_name(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
     del kernel
     run(choose("fast"), tmp_path, runs=1)
-    broken = sorted(tmp_path.glob("fast-cubic-0.json"))[0]
+    broken = sorted(tmp_path.glob("fast-cubic-0-*.json"))[0]
     broken.write_text("{", encoding="utf-8")
     with pytest.raises(EmulationError, match="expected a run's result, got other text; remove the file"):
         run(choose("fast"), tmp_path, runs=1)
@@ -293,9 +297,10 @@ def test_a_run_depends_on_the_bytes_of_its_runner_and_in_the_guest_on_those_of_t
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
         runs.versions.cache_clear()
+        campaign.sources_digest.cache_clear()
         return [Task(choose(case)[0], 0).made_with for case in ("slow/gr", "fast/cubic")]
 
-    monkeypatch.setattr(runs, "ROOT", tmp_path)
+    monkeypatch.setattr(campaign, "ROOT", tmp_path)
     try:
         first = made_with("kmod/linux/tcp_gr.c", "int a;\n")
         changed = made_with("kmod/linux/tcp_gr.c", "int b;\n")
@@ -304,6 +309,7 @@ def test_a_run_depends_on_the_bytes_of_its_runner_and_in_the_guest_on_those_of_t
         assert [one == other for one, other in zip(first, changed, strict=True)] == [False, False]
     finally:
         runs.versions.cache_clear()
+        campaign.sources_digest.cache_clear()
 
 
 def test_the_first_run_of_each_case_comes_before_the_second_of_any(choose: Choose) -> None:
