@@ -38,26 +38,24 @@ from typing import Annotated
 
 from fastapi import FastAPI, Header, Response
 from fastapi.responses import RedirectResponse
-from pydantic import BaseModel, Field
 
+from serving import health
 from serving.access import endpoints as access
 from serving.access.check import AccessCheck
 from serving.access.known import KnownTokens
 from serving.agents import endpoints as agents
 from serving.channels import endpoints as channels
-from serving.context import Clock, Context, InContext
+from serving.context import Clock, Context, WorkPool
 from serving.database import Database, registry_name
 from serving.ensembles import endpoints as ensembles
 from serving.http.docs_page import docs_html
 from serving.http.etags import matches_weakly, quoted
 from serving.http.front import FrontedApplication
-from serving.http.health import Health
 from serving.http.layers import LOOPBACK_NAMES, Guard, Heads, RequestIds
 from serving.http.problems import add_problem_handlers, problems
-from serving.http.shortcut import Shortcut
-from serving.http.work import WorkPool
 from serving.roots import endpoints as roots
 from serving.settings import ServingSettings
+from serving.shortcut import Shortcut
 from serving.signatures import PrivateKey
 
 __all__ = ["create_app", "utc_now"]
@@ -70,13 +68,6 @@ _DESCRIPTION = (
     "deployment with a serial that only grows. Errors are application/problem+json. Requests need a token: "
     "`Authorization: Bearer TOKEN`."
 )
-
-
-class HealthRead(BaseModel):
-    """The answer of /healthz when reads and writes succeed."""
-
-    status: str = Field(description="`ok`.", examples=["ok"])
-    registry: str = Field(description="The registry's name.", examples=["local"])
 
 
 def utc_now() -> datetime:
@@ -107,7 +98,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     # The key is read first, so that a start with a wrong one changes nothing in the database.
     key = None if settings.signing_key_file is None else PrivateKey.load(settings.signing_key_file)
     context = app.state.context = _context(database, settings, clock=clock)
-    context.add(Health(context))
+    context.add(health.Health(context))
     tokens = context.add(KnownTokens(context))
     channels.add_parts(context, key=key)
     agents.add_parts(context)
@@ -120,6 +111,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     app.add_middleware(RequestIds)
     for resource in (ensembles, channels, roots, agents, access):
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
+    app.include_router(health.router)
     _add_own_pages(app)
     return app
 
@@ -152,12 +144,6 @@ def _host_names(settings: ServingSettings) -> frozenset[str] | None:
 
 
 def _add_own_pages(app: FastAPI) -> None:
-    @app.get("/healthz", tags=["health"], responses=problems(503))
-    async def healthz(context: InContext) -> HealthRead:
-        """Check that the database answers a query, and that writes succeed."""
-        await context.part(Health).check()
-        return HealthRead(status="ok", registry=context.registry)
-
     @app.get("/", include_in_schema=False)
     async def root() -> RedirectResponse:
         """Lead to the documentation, also below the prefix of a proxy."""

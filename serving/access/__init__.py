@@ -3,6 +3,6 @@
 
 request -> RequestIds       gives it an id (serving/http/layers.py)
         -> check.py         finds its token in known.py, and makes the `Caller`
-        -> a route          requires the scope that its endpoint declares, before its body (serving/http/routes.py)
+        -> a route          requires the scope that its endpoint declares, before its body (serving/access/routes.py)
         -> a service        records the change in the audit log, in the transaction of the change
 """

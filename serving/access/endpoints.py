@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query, Response, status
 from serving.access import repository, service
 from serving.access.check import Administrator, Holder, needs
 from serving.access.known import KnownTokens
+from serving.access.routes import ApiRoute
 from serving.access.schemas import (
     AuditRead,
     OwnToken,
@@ -23,7 +24,6 @@ from serving.access.token_text import new_token
 from serving.context import InContext
 from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
 from serving.http.problems import problems
-from serving.http.routes import ApiRoute
 
 __all__ = ["router"]
 
@@ -41,11 +41,11 @@ async def create_token(
     context: InContext, caller: Administrator, response: Response, body: TokenCreate
 ) -> TokenCreated:
     """Make a token, and its principal if there is none. No later answer contains the token's text."""
-    new, now = new_token(), context.clock()
-    row = await context.write(service.create_token, body, new, by=caller, now=now)
+    new = new_token()
+    row = await context.write(lambda session: service.create_token(session, body, new, by=caller, now=context.clock()))
     await context.part(KnownTokens).refresh()
     response.headers["Cache-Control"] = "no-store"
-    return TokenCreated(**TokenRead.of(row, now=now).model_dump(), token=new.text)
+    return TokenCreated(**TokenRead.of(row, now=row.created_at).model_dump(), token=new.text)
 
 
 @router.get("/token")
@@ -72,16 +72,15 @@ async def list_tokens(
 @router.delete("/tokens/{token_id}", responses=problems(404))
 async def revoke_token(context: InContext, caller: Administrator, token_id: TokenId) -> TokenRead:
     """Revoke a token, for ever. Other processes on the same database accept it for some more seconds."""
-    now = context.clock()
-    row = await context.write(service.revoke_token, token_id, by=caller, now=now)
+    row = await context.write(lambda session: service.revoke_token(session, token_id, by=caller, now=context.clock()))
     await context.part(KnownTokens).refresh()
-    return TokenRead.of(row, now=now)
+    return TokenRead.of(row, now=context.clock())
 
 
 @router.delete("/principals/{name}", responses=problems(404))
 async def disable_principal(context: InContext, caller: Administrator, name: PrincipalName) -> PrincipalRead:
     """Disable a principal: all its tokens are revoked, and it gets no new one."""
-    row = await context.write(service.disable_principal, name, by=caller, now=context.clock())
+    row = await context.write(lambda session: service.disable_principal(session, name, by=caller, now=context.clock()))
     await context.part(KnownTokens).refresh()
     return PrincipalRead.model_validate(row)
 

@@ -96,8 +96,7 @@ class Applier:
             self._files.discard_pending()
         if not state.good_is_trusted:
             self._log.event("not_trusted", cca=self.cca, error=NOT_TRUSTED)
-        if self._files.take("forget"):
-            self.forget()
+        self._forget_if_requested()
         self._step()
 
     def receive(self, result: PollResult) -> None:
@@ -114,7 +113,10 @@ class Applier:
         self._step()
 
     def resume(self) -> None:
-        """Handle an operator's request to apply the agent's table, even if the kernel's serial rule rejects it."""
+        """Handle an operator's request to apply the agent's table, even if the kernel's serial rule rejects it.
+
+        The request stays in the state folder until it is carried out, so that a restart does not lose it.
+        """
         self._log.event("resume", cca=self.cca)
         self._state.resume = True
         self._step()
@@ -132,9 +134,8 @@ class Applier:
 
         Otherwise this costs one read of `status`.
         """
-        if self._files.take("forget"):
-            self.forget()
-        if self._files.take("resume"):
+        self._forget_if_requested()
+        if not self._state.resume and self._files.is_requested("resume"):
             self.resume()
             return
         # A signature may have expired meanwhile.
@@ -149,6 +150,11 @@ class Applier:
     def report(self) -> CcaReport:
         """Return the current state as it is sent to the registry."""
         return self._state.report(run_id=self._run_id, unsaved=self._files.why_unsaved)
+
+    def _forget_if_requested(self) -> None:
+        if self._files.is_requested("forget"):
+            self.forget()
+            self._files.complete("forget")
 
     def _log_change_of_registry(self, before: Table | None, table: Table) -> None:
         if before is not None and before.deployment.registry != table.deployment.registry:
@@ -166,13 +172,15 @@ class Applier:
         decision = state.decide()
         if decision.action == "apply" and decision.table is not None:
             decision = self._apply(decision, decision.table)
-        # A `resume` request stays pending until a decision has a table that it can apply to.
-        state.resume = state.resume and decision.table is None
         state.blocked = decision if decision.blocked is not None else None
         if decision.blocked is None and decision.table is not None:
             self._keep(decision.table)
         if self._files.is_unsaved(SERIALS):
             self._files.save(SERIALS, state.serials.to_json())
+        # A `resume` request stays pending until a decision has a table that it can apply to.
+        if state.resume and decision.table is not None:
+            state.resume = False
+            self._files.complete("resume")
         self._publish()
 
     def _apply(self, decision: Decision, table: Table) -> Decision:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -39,16 +38,13 @@ from serving.agent.errors import (
     SecretError,
     SettingsError,
 )
-from serving.agent.settings import AgentSettings, check_url, read_secret, require_agent_id, without_user_info
+from serving.agent.settings import AgentSettings, check_url, read_token, require_agent_id, without_user_info
 from serving.agent.state import CcaReport, PollResult, State
 from serving.agent.table import Table
 from serving.agent.trust import Trust
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_PROBLEM_CHARACTERS = 300
-_MAX_TOKEN_BYTES = 4096
-# Visible ASCII, so that no token can end the header line that it stands in.
-_TOKEN = re.compile(rb"[!-~]+")
 _NO_CHANNEL = "urn:ccatune:problem:channel-not-found"
 _NOT_PERMITTED = "urn:ccatune:problem:not-permitted"
 # The answer to a token that is not accepted, after several of them.
@@ -267,17 +263,6 @@ class RegistryClient:
             f"it does not accept the token in {self._token_file}, which may be expired or revoked: get another one "
             "from its administrator, and put it into this file"
         )
-
-
-def read_token(path: str) -> str:
-    """Return the token in this file. Raises SecretError, with a message that does not contain it."""
-    content = read_secret("token_file", path, max_bytes=_MAX_TOKEN_BYTES).strip()
-    if not _TOKEN.fullmatch(content):
-        raise SecretError(
-            f"token_file {path}: expected one token of visible ASCII characters, got "
-            f"{'another text' if content else 'none'}; put the text there that begins with ccat_"
-        )
-    return content.decode("ascii")
 
 
 def parse_offer(body: bytes, *, cca: str, channel: str) -> tuple[dict[str, Any], Table]:

@@ -22,7 +22,7 @@ from serving.agent.log import EventLog
 from serving.agent.state import IN_FORCE, CcaState
 from serving.agent.store import STATE, Store, find_agent_id
 from serving.agent.table import Serials
-from serving.agent.threads import Poller, Reporter
+from serving.agent.threads import Poller, Reporter, stop_all
 
 # The modules for HTTP and TLS are imported after the last known good table is applied, so that they do not delay it.
 if TYPE_CHECKING:
@@ -116,9 +116,7 @@ class Agent:
                     poller.start()
                 self._follow(reporter)
             finally:
-                for poller in pollers:
-                    poller.stop()
-                reporter.stop()
+                stop_all([*pollers, reporter])
         self._log.event("stopped", tables="stay in force")
 
     def run_once(self) -> tuple[list[CcaReport], dict[str, str]]:

@@ -27,6 +27,9 @@ CREDENTIAL = "ccatune-token"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _AGENT_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _DOTS = (".", "..")
+_MAX_TOKEN_BYTES = 4096
+# Visible ASCII, so that no token can end the header line that it stands in.
+_TOKEN = re.compile(rb"[!-~]+")
 # Only texts that cannot name another machine. The module ipaddress would take longer to import than the agent's start.
 _LOOPBACK = re.compile(r"localhost|::1|127(?:\.[0-9]{1,3}){3}")
 
@@ -185,6 +188,17 @@ def read_secret(what: str, path: str | os.PathLike[str], *, max_bytes: int) -> b
     return read_guarded(what, path, max_bytes=max_bytes, forbidden=forbidden, advice=advice)
 
 
+def read_token(path: str | os.PathLike[str]) -> str:
+    """Return the token in this file. Raises SecretError, with a message that does not contain it."""
+    content = read_secret("token_file", path, max_bytes=_MAX_TOKEN_BYTES).strip()
+    if not _TOKEN.fullmatch(content):
+        raise SecretError(
+            f"token_file {path}: expected one token of visible ASCII characters, got "
+            f"{'another text' if content else 'none'}; put the text there that begins with ccat_"
+        )
+    return content.decode("ascii")
+
+
 def read_guarded(what: str, path: str | os.PathLike[str], *, max_bytes: int, forbidden: int, advice: str) -> bytes:
     """Return the content of a regular file of root or this user, whose mode has none of the bits of `forbidden`.
 
@@ -207,7 +221,7 @@ def read_guarded(what: str, path: str | os.PathLike[str], *, max_bytes: int, for
             content = file.read(max_bytes + 1)
     except (OSError, ValueError) as error:  # a ValueError is a NUL in the path
         raise SecretError(
-            f"{where}: expected a file that the agent can read, got {getattr(error, 'strerror', None) or error}"
+            f"{where}: expected a file that can be read, got {getattr(error, 'strerror', None) or error}"
         ) from error
     if len(content) > max_bytes:
         raise SecretError(f"{where}: expected at most {max_bytes} bytes, got more")

@@ -9,8 +9,8 @@
     DIR/<cca>/record           the kernel's state after the last write (class Record in state.py)
     DIR/<cca>/serials          the highest serial of each registry and channel (class Serials in table.py)
     DIR/<cca>/state            the report that `ccatune-agent status` shows; its time is that of the last confirmation
-    DIR/<cca>/resume           created by `ccatune-agent resume`, deleted by the agent
-    DIR/<cca>/forget           created by `ccatune-agent forget`, deleted by the agent
+    DIR/<cca>/resume           created by `ccatune-agent resume`, deleted by the agent when it was carried out
+    DIR/<cca>/forget           created by `ccatune-agent forget`, deleted by the agent when it was carried out
 
 Each file except `lock`, `resume` and `forget` is replaced atomically: temporary file, fsync, rename, fsync of the
 folder. It begins with a line `ccatune-agent-file 1 sha256:HEX BYTES`: the checksum and size of the rest. A truncated or
@@ -302,11 +302,19 @@ class CcaFiles:
         """Renew the time of a file."""
         self._try(name, lambda: self._store.confirm(self._cca, name))
 
-    def take(self, request: Request) -> bool:
-        """Whether an operator left this request. It is then deleted; one that cannot be deleted is not carried out."""
-        if not self._store.is_requested(request, self._cca):
+    def is_requested(self, request: Request) -> bool:
+        """Whether an operator left this request. One that was carried out and could not be deleted does not count."""
+        if self.is_unsaved(request):
+            self.complete(request)
             return False
-        return self._try(request, lambda: self._store.discard(self._cca, request))
+        return self._store.is_requested(request, self._cca)
+
+    def complete(self, request: Request) -> None:
+        """Delete a request, because it was carried out."""
+        if self._store.is_requested(request, self._cca):
+            self._try(request, lambda: self._store.discard(self._cca, request))
+        else:
+            self.ignore(request)
 
     def discard_pending(self) -> None:
         """Delete `pending`.

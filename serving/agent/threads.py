@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from serving.agent.errors import RegistryUnavailableError
@@ -18,7 +19,7 @@ from serving.agent.state import IN_FORCE, PollResult, State
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from serving.agent.client import RegistryClient
     from serving.agent.log import EventLog
@@ -85,10 +86,9 @@ class Poller(threading.Thread):
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """End the current request and the thread."""
+        """End the current request and the thread, without waiting for it."""
         self._stopping.set()
         self._client.abort()
-        self.join(timeout=_JOIN_S)
 
     def run(self) -> None:
         """Poll until stopped."""
@@ -168,12 +168,11 @@ class Reporter(threading.Thread):
                 self._changed.notify()
 
     def stop(self) -> None:
-        """End the current request and the thread."""
+        """End the current request and the thread, without waiting for it."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
         self._client.abort()
-        self.join(timeout=_JOIN_S)
 
     def _due_of(self, report: CcaReport) -> float:
         """Return when to send a changed report. A delayed one that is replaced keeps its time."""
@@ -222,6 +221,15 @@ class Reporter(threading.Thread):
             # A report that was submitted meanwhile has its own time.
             if self._newest[report.cca] == report:
                 self._due_s[report.cca] = self._clock() + self._every_s * self._rng.uniform(0.8, 1.0)
+
+
+def stop_all(threads: Sequence[Poller | Reporter]) -> None:
+    """Stop all threads at once, and wait until they have ended: for all of them together at most `_JOIN_S`."""
+    for thread in threads:
+        thread.stop()
+    deadline_s = time.monotonic() + _JOIN_S
+    for thread in threads:
+        thread.join(timeout=max(0.0, deadline_s - time.monotonic()))
 
 
 def _names_a_new_table(report: CcaReport, *, before: CcaReport | None) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, status
 
 from serving.access.check import Administrator, Reader, needs
+from serving.access.routes import ApiRoute
 from serving.agents import repository, service
 from serving.agents.intake import ReportIntake
 from serving.agents.retention import AgentRetention
@@ -17,7 +18,6 @@ from serving.agents.service import ReceivedReport
 from serving.context import Context, InContext
 from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
 from serving.http.problems import problems
-from serving.http.routes import ApiRoute
 from serving.names import AgentId, CcaName, ChannelName
 
 __all__ = ["add_parts", "received", "router"]
@@ -50,7 +50,7 @@ async def report_state(context: InContext, agent_id: AgentId, body: AgentReport)
 @router.delete("/{agent_id}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(404))
 async def remove_agent(context: InContext, caller: Administrator, agent_id: AgentId) -> None:
     """Delete an agent's reports on all algorithms. If the agent still runs, its next report lists it again."""
-    await context.write(service.remove, agent_id, now=context.clock(), by=caller)
+    await context.write(lambda session: service.remove(session, agent_id, now=context.clock(), by=caller))
 
 
 @router.get("")

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, BackgroundTasks, Header, Query, Request, Response, status
 
 from serving.access.check import Mover, Reader, needs
+from serving.access.grants import Caller
 from serving.access.known import KnownTokens
+from serving.access.routes import ApiRoute
 from serving.channels import repository, service
 from serving.channels.offers import Offer, Offers
 from serving.channels.schemas import ChannelMove, DeploymentRead, IdempotencyKey, OfferRead, RollBack, idempotency_of
@@ -23,7 +25,6 @@ from serving.http.openapi import ETAG, answered
 from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
 from serving.http.problems import problems
 from serving.http.protocol import connection_of
-from serving.http.routes import ApiRoute
 from serving.names import CcaName, ChannelName
 from serving.roots import repository as roots
 from serving.signatures import PrivateKey
@@ -114,15 +115,8 @@ async def move_channel(
     idempotency = idempotency_of(
         idempotency_key, kind="move", body=body.model_dump(), if_match=if_match, if_none_match=if_none_match
     )
-    change = service.Change(
-        registry=context.registry,
-        cca=cca,
-        name=name,
-        by=caller,
-        now=context.clock(),
-        if_match=if_match,
-        if_none_match=if_none_match,
-        idempotency=idempotency,
+    change = _change(
+        context, caller, (cca, name), if_match=if_match, if_none_match=if_none_match, idempotency=idempotency
     )
     row, is_first = await context.write(service.move, change, body)
     if is_first:
@@ -150,15 +144,7 @@ async def roll_back_channel(
     """Point the channel back to its previous ensemble. This is a new deployment with the next serial."""
     wanted = body if body is not None else RollBack()
     idempotency = idempotency_of(idempotency_key, kind="roll-back", body=wanted.model_dump(), if_match=if_match)
-    change = service.Change(
-        registry=context.registry,
-        cca=cca,
-        name=name,
-        by=caller,
-        now=context.clock(),
-        if_match=if_match,
-        idempotency=idempotency,
-    )
+    change = _change(context, caller, (cca, name), if_match=if_match, idempotency=idempotency)
     row = await context.write(service.roll_back, change, wanted)
     return _moved(context, response, background, row)
 
@@ -177,11 +163,13 @@ async def delete_channel(
 
     Serials of a channel that is made again under this name go on from the last one.
     """
-    change = service.Change(
-        registry=context.registry, cca=cca, name=name, by=caller, now=context.clock(), if_match=if_match
-    )
-    serial = await context.write(service.delete, change)
+    serial = await context.write(service.delete, _change(context, caller, (cca, name), if_match=if_match))
     _wake_later(context, background, (cca, name), serial=serial)
+
+
+def _change(context: Context, caller: Caller, key: ChannelKey, **conditions: Any) -> service.Change:
+    cca, name = key
+    return service.Change(registry=context.registry, cca=cca, name=name, by=caller, clock=context.clock, **conditions)
 
 
 def _moved(context: Context, response: Response, background: BackgroundTasks, row: DeploymentRow) -> DeploymentRead:

@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -57,8 +57,9 @@ def etag_of(row: DeploymentRow, *, registry: str, signatures_tag: str = "") -> s
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A request to move or delete a channel: who changes which one, when, and under which conditions.
+    """A request to move or delete a channel: who changes which one, and under which conditions.
 
+    clock: read while the channel is locked, so that the times of its deployments are in the order of the serials.
     if_match, if_none_match: the headers of the request. idempotency: the key of the request, with its content.
     """
 
@@ -66,7 +67,7 @@ class Change:
     cca: str
     name: str
     by: Caller
-    now: datetime
+    clock: Callable[[], datetime]
     if_match: str | None
     if_none_match: str | None = None
     idempotency: Idempotency | None = None
@@ -158,7 +159,8 @@ def delete(session: Session, change: Change) -> int:
     _require_match(session, channel, change)
     row = _deployed(session, channel)
     channel.serial += 1
-    _record(session, channel, change, action="delete-channel", serial=channel.serial, digest=row.digest)
+    details = {"serial": channel.serial, "digest": row.digest}
+    _record(session, channel, change, now=change.clock(), action="delete-channel", **details)
     repository.delete_deployments(session, channel_id=channel.id)
     return channel.serial
 
@@ -259,7 +261,8 @@ def _deploy(
     note: str,
     restores: int | None = None,
 ) -> DeploymentRow:
-    require_signed(session, cca=change.cca, digest=digest, now=change.now)
+    now = change.clock()
+    require_signed(session, cca=change.cca, digest=digest, now=now)
     channel.serial += 1
     said = {
         "serial": channel.serial,
@@ -272,17 +275,19 @@ def _deploy(
     idempotency = change.idempotency
     row = DeploymentRow(
         channel=channel,
-        deployed_at=change.now,
+        deployed_at=now,
         idempotency_key=None if idempotency is None else idempotency.key,
         request_digest=None if idempotency is None else idempotency.request_digest,
         **said,
     )
     session.add(row)
-    _record(session, channel, change, action="move" if restores is None else "roll-back", **said)
+    _record(session, channel, change, now=now, action="move" if restores is None else "roll-back", **said)
     session.flush()
     return row
 
 
-def _record(session: Session, channel: ChannelRow, change: Change, *, action: str, **details: object) -> None:
+def _record(
+    session: Session, channel: ChannelRow, change: Change, *, now: datetime, action: str, **details: object
+) -> None:
     target = f"channel {channel.cca}/{channel.name}"
-    audit.record(session, by=change.by, action=action, target=target, now=change.now, **details)
+    audit.record(session, by=change.by, action=action, target=target, now=now, **details)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from serving.agent.connection import TlsFiles
+from serving.agent.settings import read_token
 from serving.client import DEFAULT_URL, RegistryClient
 from serving.errors import RegistryClientError
 
@@ -28,7 +29,6 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 _VARIABLE = "CCATUNE_TOKEN"
 _FILE_VARIABLE = "CCATUNE_TOKEN_FILE"
 _TOKEN = re.compile(r"[!-~]{1,512}")
-_MAX_FILE_BYTES = 4096
 
 
 def _kept_option(name: str, option: str, **attributes: Any) -> Callable[[Command], Command]:
@@ -107,28 +107,15 @@ def token_from(token_file: Path | None) -> str | None:
     """Return the token in the file, else in CCATUNE_TOKEN, else in the file CCATUNE_TOKEN_FILE, else None.
 
     Raises:
-        RegistryClientError: the file cannot be read, or what was found has not the form of a token. The message does
-            not repeat it.
+        SecretError: the file cannot be read, others may read it, or it does not hold a token.
+        RegistryClientError: the variable does not hold a token. No message repeats what was found.
     """
     if token_file is not None:
-        return _read(token_file)
+        return read_token(token_file)
     if text := os.environ.get(_VARIABLE, "").strip():
-        return _checked(text, _VARIABLE)
+        if not _TOKEN.fullmatch(text):
+            raise RegistryClientError(f"{_VARIABLE}: expected one token such as ccat_..., got something else")
+        return text
     if path := os.environ.get(_FILE_VARIABLE, ""):
-        return _read(Path(path))
+        return read_token(path)
     return None
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_FILE_BYTES)
-    except OSError as error:
-        raise RegistryClientError(f"{path}: expected a file with a token, got {error.strerror}") from error
-    return _checked(content.decode("ascii", "replace").strip(), str(path))
-
-
-def _checked(text: str, source: str) -> str:
-    if not _TOKEN.fullmatch(text):
-        raise RegistryClientError(f"{source}: expected one token such as ccat_..., got something else")
-    return text

@@ -117,7 +117,7 @@ def serve(
         _make_admin_token(settings, again=again, token_file=token_file)
         return
     # This import loads FastAPI and the database. `--help` needs neither.
-    from serving.http.server import serve_until_stopped
+    from serving.server import serve_until_stopped
 
     ready = _ReadyFile(ready_file)
 

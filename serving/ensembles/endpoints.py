@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Header, Query, Response, status
 
 from serving.access.check import Publisher, Reader
+from serving.access.routes import LARGE_BODY, ApiRoute
 from serving.channels.watch import SIGNED_ROWS, ChannelWatch
 from serving.context import InContext
 from serving.ensembles import repository, service, signing
@@ -16,7 +17,6 @@ from serving.http.etags import IF_NONE_MATCH, matches_weakly, quoted
 from serving.http.openapi import ETAG, LOCATION, answered
 from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
 from serving.http.problems import problems
-from serving.http.routes import LARGE_BODY, ApiRoute
 from serving.names import EXAMPLE_DOCUMENT, CcaName, DigestText
 from serving.roots.schemas import SignedEnvelope
 
@@ -53,9 +53,9 @@ async def publish_ensemble(
     ],
 ) -> PublishedEnsemble:
     """Publish an ensemble. It is committed before the answer. Publishing it again changes nothing."""
-    row = await context.reads.run(lambda: service.prepare(document, now=context.clock()))
+    row = await context.reads.run(lambda: service.prepare(document))
     caller.require("publish", cca=row.cca)
-    kept, created = await context.write(service.publish, row, by=caller)
+    kept, created = await context.write(lambda session: service.publish(session, row, by=caller, now=context.clock()))
     response.status_code = status.HTTP_201_CREATED if created else status.HTTP_200_OK
     response.headers["Location"] = f"ensembles/{kept.digest}"
     return PublishedEnsemble(**EnsembleSummary.model_validate(kept).model_dump(), created=created)
@@ -120,8 +120,9 @@ async def sign_ensemble(
     Each valid signature of a key that the newest root document names in the role publisher is stored. Others in the
     same envelope are ignored. The answer lists all signatures of the ensemble.
     """
+    envelope = body.to_envelope()
     n_new, found, n_signed_rows = await context.write(
-        signing.add, body.to_envelope(), digest=digest, now=context.clock(), by=caller
+        lambda session: signing.add(session, envelope, digest=digest, now=context.clock(), by=caller)
     )
     context.part(ChannelWatch).announce(SIGNED_ROWS, serial=n_signed_rows)
     response.status_code = status.HTTP_201_CREATED if n_new > 0 else status.HTTP_200_OK

@@ -29,8 +29,10 @@ _LONGEST_DEPLOYMENT = Deployment(
 )
 
 
-def prepare(data: dict[str, Any], *, now: datetime) -> EnsembleRow:
-    """Check a document and make its row. This takes milliseconds of CPU time, so call it outside a transaction.
+def prepare(data: dict[str, Any]) -> EnsembleRow:
+    """Check a document and make its row, all but the time of the publication.
+
+    This takes milliseconds of CPU time, so call it outside a transaction.
 
     Raises:
         EnsembleInvalidError: structure, a range or the digest is wrong, the document has a key `signature`, or the
@@ -56,16 +58,15 @@ def prepare(data: dict[str, Any], *, now: datetime) -> EnsembleRow:
         n_classes=len(ensemble.classes),
         size_bytes=len(document_text),
         document=document_text,
-        published_at=now,
     )
 
 
-def publish(session: Session, row: EnsembleRow, *, by: Caller) -> tuple[EnsembleRow, bool]:
+def publish(session: Session, row: EnsembleRow, *, by: Caller, now: datetime) -> tuple[EnsembleRow, bool]:
     """Store a prepared row unless its digest exists. Return the stored row, and whether it is new."""
+    row.published_at = now
     stored, is_new = repository.insert_or_find(session, row)
     if is_new:
-        target = f"ensemble {stored.digest}"
-        audit.record(session, by=by, action="publish", target=target, now=stored.published_at, cca=stored.cca)
+        audit.record(session, by=by, action="publish", target=f"ensemble {stored.digest}", now=now, cca=stored.cca)
     return stored, is_new
 
 

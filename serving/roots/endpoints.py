@@ -8,12 +8,12 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response, status
 
 from serving.access.check import Administrator, needs
+from serving.access.routes import ApiRoute
 from serving.channels.offers import Offers
 from serving.channels.watch import SIGNED_ROWS, ChannelWatch
 from serving.context import InContext
 from serving.http.openapi import LOCATION, answered
 from serving.http.problems import problems
-from serving.http.routes import ApiRoute
 from serving.roots import service
 from serving.roots.schemas import RootAdded, SignedEnvelope
 
@@ -39,13 +39,16 @@ async def add_root(context: InContext, caller: Administrator, response: Response
     The first document is trusted as it is. Each further one must be signed by enough root keys of the newest one and
     by enough of its own.
     """
+    envelope = body.to_envelope()
     row, created, n_signed_rows = await context.write(
-        service.add,
-        body.to_envelope(),
-        registry=context.registry,
-        signing_key_id=context.part(Offers).signer.key_id,
-        now=context.clock(),
-        by=caller,
+        lambda session: service.add(
+            session,
+            envelope,
+            registry=context.registry,
+            signing_key_id=context.part(Offers).signer.key_id,
+            now=context.clock(),
+            by=caller,
+        )
     )
     context.part(ChannelWatch).announce(SIGNED_ROWS, serial=n_signed_rows)
     response.status_code = status.HTTP_201_CREATED if created else status.HTTP_200_OK

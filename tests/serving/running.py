@@ -8,8 +8,8 @@ import threading
 import httpx
 
 from serving.database import Database
-from serving.http.server import bind, listen
 from serving.http.tls import RegistryTls
+from serving.server import bind, listen
 from serving.settings import ServingSettings
 
 CHAMPION = "/v1/channels/gr/champion"

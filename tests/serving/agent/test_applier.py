@@ -258,11 +258,14 @@ def test_mark_of_agent_resume_is_taken_at_the_next_look(in_sync: Server) -> None
 def test_resume_without_anything_to_apply_waits_for_the_first_offer(in_sync: Server) -> None:
     in_sync.by_hand(BY_HAND.text)
     (in_sync.store.root / "gr" / LAST_KNOWN_GOOD).unlink()
-    in_sync.restart()
-    in_sync.applier.resume()
+    in_sync.store.leave_request("resume", "gr")
+    for _ in range(2):
+        in_sync.restart()
+        in_sync.applier.check()
     in_sync.offer(TWO)
     assert in_sync.state is State.UNSIGNED
     assert in_sync.tree.text == TWO.text
+    assert not in_sync.store.is_requested("resume", "gr")
 
 
 def test_damaged_last_known_good_is_never_applied(in_sync: Server) -> None:

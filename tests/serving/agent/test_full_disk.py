@@ -83,12 +83,16 @@ def test_request_that_cannot_be_deleted_is_not_carried_out_again_and_again(serve
     server.by_hand(table(99).text)
     server.store.leave_request("resume", "gr")
     with full_disk(errno.EROFS):
+        server.applier.check()
+        assert (server.state, server.tree.text) == (State.UNSIGNED, ONE.text)
+        assert "cannot delete" in str(server.report.error)
+        server.by_hand(table(98).text)
         for _ in range(3):
             server.applier.check()
-        assert (server.state, server.tree.text) == (State.DEGRADED, table(99).text)
-        assert "cannot delete" in str(server.report.error)
+        assert (server.state, server.tree.text) == (State.DEGRADED, table(98).text)
     server.applier.check()
-    assert (server.state, server.report.error) == (State.UNSIGNED, None)
+    assert (server.state, server.report.error) == (State.DEGRADED, None)
+    assert not server.store.is_requested("resume", "gr")
 
 
 def test_state_that_cannot_be_saved_is_not_confirmed_and_its_age_shows_that(server: Server) -> None:

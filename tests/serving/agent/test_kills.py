@@ -171,7 +171,8 @@ def test_start_itself_can_be_killed(tmp_path: Path) -> None:
         assert (tree.text, last_known_good(store)) == (ONE.text, ONE)
 
 
-def test_take_over_can_be_killed_at_any_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_from_file", [True, False], ids=["ccatune-agent resume", "SIGHUP"])
+def test_take_over_can_be_killed_at_any_step(tmp_path: Path, *, is_from_file: bool) -> None:
     by_hand = table(99)
 
     def degraded(old: Applier) -> None:
@@ -180,7 +181,14 @@ def test_take_over_can_be_killed_at_any_step(tmp_path: Path) -> None:
         old.check()
         assert old.report().state is State.DEGRADED
 
-    servers = every_kill(tmp_path, before=degraded, during=lambda k: k.resume())
+    def resume(killed: Applier) -> None:
+        if is_from_file:
+            killed._store.leave_request("resume", "gr")
+            killed.check()
+        else:
+            killed.resume()
+
+    servers = every_kill(tmp_path, before=degraded, during=resume)
     assert {tree.text for tree, _ in servers} == {by_hand.text, "", ONE.text}
     for tree, store in servers:
         in_force = tree.text
@@ -188,3 +196,8 @@ def test_take_over_can_be_killed_at_any_step(tmp_path: Path) -> None:
         again.start()
         # Before the clear the operator's table stays; after it, ours follows without being asked again.
         assert tree.text == (by_hand.text if in_force == by_hand.text else ONE.text)
+        if is_from_file:
+            # A request of `ccatune-agent resume` survives every kill.
+            again.check()
+            assert (again.report().state, tree.text) == (State.STARTING, ONE.text)
+            assert not store.is_requested("resume", "gr")

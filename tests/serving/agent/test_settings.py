@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from serving.agent.client import read_token
 from serving.agent.errors import SettingsError
-from serving.agent.settings import SECONDS, AgentSettings, read_config, read_secret
+from serving.agent.settings import SECONDS, AgentSettings, read_config, read_secret, read_token
 
 URL = "http://127.0.0.1:8640"
 

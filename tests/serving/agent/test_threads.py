@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import queue
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from serving.agent import threads as threads_module
 from serving.agent.state import IN_FORCE, CcaReport, PollResult, State
-from serving.agent.threads import ABSENT_PAUSE_S, Backoff, Poller, Reporter
+from serving.agent.threads import ABSENT_PAUSE_S, Backoff, Poller, Reporter, stop_all
 from tests.serving.agent.fakes import FakeRegistry, answer, client_to, etag, log_to, settings_of, table
 from tests.serving.agent.test_client import REPORT
 
@@ -40,7 +42,7 @@ def results(registry: FakeRegistry) -> Iterator[Box]:
     poller = poller_of(registry, box)
     poller.start()
     yield box
-    poller.stop()
+    stop_all([poller])
 
 
 def wait_for(box: Box, wanted: PollResult) -> None:
@@ -119,7 +121,7 @@ def test_report_is_sent_at_once_and_again_as_a_sign_of_life(registry: FakeRegist
     reporter.submit(REPORT)
     with registry.changed:
         assert registry.changed.wait_for(lambda: len(registry.reports) >= 3, timeout=20)
-    reporter.stop()
+    stop_all([reporter])
 
 
 def test_unchanged_report_waits_for_its_time(registry: FakeRegistry) -> None:
@@ -129,7 +131,7 @@ def test_unchanged_report_waits_for_its_time(registry: FakeRegistry) -> None:
         reporter.submit(REPORT)
     registry.wait_for_report(lambda report: report["cca"] == "gr")
     reporter.submit(REPORT)
-    reporter.stop()
+    stop_all([reporter])
     assert len(registry.reports) == 1
 
 
@@ -184,6 +186,20 @@ def test_table_after_table_does_not_put_the_report_off(registry: FakeRegistry) -
     assert due_in_s(registry, *map(in_sync, range(2, 50)), sent=in_sync(1)) <= first_s
 
 
+def test_all_threads_together_are_waited_for_as_long_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads_module, "_JOIN_S", 0.3)
+    stopped, end = [], threading.Event()
+    threads = [threading.Thread(target=end.wait, daemon=True) for _ in range(5)]
+    for thread in threads:
+        thread.stop = lambda: stopped.append(len(stopped))  # type: ignore[attr-defined]
+        thread.start()
+    began_s = time.monotonic()
+    stop_all(threads)  # type: ignore[arg-type]
+    assert 0.3 <= time.monotonic() - began_s < 1.0
+    assert stopped == [0, 1, 2, 3, 4]
+    end.set()
+
+
 def test_channel_without_a_deployment_is_asked_for_at_an_even_pace_however_long_it_takes(
     registry: FakeRegistry,
 ) -> None:
@@ -208,7 +224,7 @@ def test_registry_that_holds_the_request_for_a_new_channel_delivers_it_at_once(r
         time.sleep(0.01)
     registry.offer(ONE)
     assert box.get(timeout=20) == OFFERED_ONE
-    poller.stop()
+    stop_all([poller])
     assert registry.asked[1][0].startswith("/v1/channels/gr/champion?wait=")
 
 
@@ -225,7 +241,7 @@ def test_registry_that_does_not_hold_requests_is_not_asked_without_end(registry:
     poller.start()
     for _ in range(4):
         assert box.get(timeout=20).state is State.IN_SYNC
-    poller.stop()
+    stop_all([poller])
     # Three pauses of at least half a second.
     assert time.monotonic() - began_s >= 1.5
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import json
 import threading
+from datetime import datetime, timedelta
 
 import pytest
 
 from kmod.ensemble import Ensemble
 from serving.access.grants import local_caller
 from serving.agent.client import parse_offer
-from serving.channels import service
+from serving.channels import repository, service
 from serving.channels.schemas import ChannelMove
 from serving.database import Database
+from tests.serving.api import START
 
 pytestmark = pytest.mark.service
 
@@ -225,7 +227,7 @@ def test_moves_at_once_through_two_processes_give_every_serial_once(api, databas
     databases = [Database(database_url, busy_timeout_ms=60_000) for _ in range(2)]
     serials: list[int] = []
     change = service.Change(
-        registry="lab", cca="gr", name="race", by=local_caller("test"), now=api.clock(), if_match=None
+        registry="lab", cca="gr", name="race", by=local_caller("test"), clock=api.clock, if_match=None
     )
 
     def move(database: Database) -> None:
@@ -244,6 +246,20 @@ def test_moves_at_once_through_two_processes_give_every_serial_once(api, databas
     assert sorted(serials) == list(range(1, 33))
     history = api.get("/v1/channels/gr/race/history", params={"limit": 200}).json()["items"]
     assert [row["serial"] for row in history] == list(range(32, 0, -1))
+
+
+def test_a_move_that_waited_for_another_has_the_time_at_which_it_was_made(api):
+    digest = api.publish()
+    with api.database.write() as session:
+        repository.channel_for_move(session, cca="gr", name="champion")
+        waiting = threading.Thread(target=api.request, args=("PUT", CHAMPION), kwargs={"json": {"digest": digest}})
+        waiting.start()
+        waiting.join(timeout=0.3)
+        assert waiting.is_alive()
+        api.clock.advance(seconds=60)
+    waiting.join()
+    moved_at = datetime.fromisoformat(api.get(CHAMPION).json()["deployed_at"])
+    assert moved_at == START + timedelta(seconds=60)
 
 
 def test_only_one_of_many_moves_from_the_same_state_is_made(api):

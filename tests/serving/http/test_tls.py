@@ -18,8 +18,8 @@ import pytest
 import ccatune
 from serving.database import open_database
 from serving.errors import SettingsError
-from serving.http.server import bind
 from serving.http.tls import RegistryTls, TlsFiles
+from serving.server import bind
 from serving.settings import ServingSettings, load_settings
 from tests.serving.certificates import Authority, Pair
 from tests.serving.process import Process
@@ -235,7 +235,7 @@ def test_commands_take_the_files_from_options_and_from_the_environment(
 def test_changed_files_are_loaded_without_a_signal(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.http.server._RELOAD_CHECK_S", 0)
+    monkeypatch.setattr("serving.server._RELOAD_CHECK_S", 0)
     with running(tmp_path, authority.issue()) as registry:
         url = httpx.URL(registry.url)
         address = (url.host, url.port or 0)

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
+from serving.context import WorkPool
 from serving.database import Database, migrate
 from serving.errors import BusyError
-from serving.http.work import WorkPool
 from tests.serving.api import problem_of
 from tests.serving.running import LONG_S, Running
 

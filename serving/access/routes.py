@@ -10,11 +10,13 @@ Any token would otherwise make the registry parse bodies that it has no use for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, get_type_hints
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.params import Depends
 from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
@@ -32,15 +34,25 @@ LARGE_BODY: Final = {"x-body-limit": "max_body_bytes"}
 
 
 class ApiRoute(APIRoute):
-    """A route whose endpoint says by its parameter `caller` which scope a request needs."""
+    """A route whose endpoint says by a dependency, usually its parameter `caller`, which scope a request needs."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.description += "".join(f" The token needs the scope `{need.scope}`." for need in self._needs if need.scope)
-
-    @property
-    def _needs(self) -> list[Needs]:
-        return [part.call for part in self.dependant.dependencies if isinstance(part.call, Needs)]
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[..., Any],
+        *,
+        description: str | None = None,
+        dependencies: Sequence[Depends] | None = None,
+        **options: Any,
+    ) -> None:
+        self._needs = _needs_of(endpoint, dependencies or ())
+        described = description or inspect.cleandoc(endpoint.__doc__ or "")
+        for need in self._needs:
+            sentence = f" The token needs the scope `{need.scope}`."
+            # A router that is included may make its routes anew, with the descriptions that they have.
+            if need.scope is not None and not described.endswith(sentence):
+                described += sentence
+        super().__init__(path, endpoint, description=described, dependencies=dependencies, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the function that answers a request."""
@@ -65,6 +77,12 @@ class ApiRoute(APIRoute):
             return await handle(request)
 
         return answer
+
+
+def _needs_of(endpoint: Callable[..., Any], dependencies: Sequence[Depends]) -> list[Needs]:
+    hints = get_type_hints(endpoint, include_extras=True).values()
+    declared = [*dependencies, *(part for hint in hints for part in getattr(hint, "__metadata__", ()))]
+    return [one.dependency for one in declared if isinstance(one, Depends) and isinstance(one.dependency, Needs)]
 
 
 def _require_known(request: Request, parameters: list[str]) -> None:

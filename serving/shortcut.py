@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from serving.access.check import caller_of
 from serving.access.known import KnownTokens
+from serving.access.routes import SMALL_BODY_BYTES, read_body, replaying
 from serving.agents.endpoints import received
 from serving.agents.intake import ReportIntake
 from serving.agents.schemas import AgentReport
@@ -28,7 +29,6 @@ from serving.channels.watch import ChannelKey
 from serving.context import Context
 from serving.http.problems import fault_response, problem_of
 from serving.http.protocol import connection_of
-from serving.http.routes import SMALL_BODY_BYTES, read_body, replaying
 from serving.names import AgentId, CcaName, ChannelName
 
 __all__ = ["Shortcut"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Decides whether the registry can read and write.
+"""GET /healthz: whether the registry can read and write.
 
 Reads are tested by a query. Writes count as healthy for `write_stall_s` after a write that succeeded. After that a
 small write is tested: the registry's row is written with its own name. A test that does not end within
@@ -11,17 +11,34 @@ from __future__ import annotations
 import asyncio
 import time
 
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
 from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from serving.context import Context
+from serving.context import Context, InContext
 from serving.database import RegistryRow
 from serving.errors import BusyError, DatabaseError, WritesStalledError
+from serving.http.problems import problems
 
-__all__ = ["Health"]
+router = APIRouter(tags=["health"])
 
 _PATIENCE_S = 1.0
+
+
+class HealthRead(BaseModel):
+    """The answer of /healthz when reads and writes succeed."""
+
+    status: str = Field(description="`ok`.", examples=["ok"])
+    registry: str = Field(description="The registry's name.", examples=["local"])
+
+
+@router.get("/healthz", responses=problems(503))
+async def healthz(context: InContext) -> HealthRead:
+    """Check that the database answers a query, and that writes succeed."""
+    await context.part(Health).check()
+    return HealthRead(status="ok", registry=context.registry)
 
 
 class Health:
