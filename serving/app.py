@@ -58,8 +58,6 @@ from serving.settings import ServingSettings
 from serving.shortcut import Shortcut
 from serving.signatures import PrivateKey
 
-__all__ = ["create_app", "utc_now"]
-
 # More requests than these wait in front of a thread pool only if the database has stopped.
 _MAX_QUEUED = 1000
 

@@ -28,8 +28,6 @@ from serving.names import AgentId, CcaName, ChannelName, DigestText, Note, in_wo
 from serving.settings import DEFAULT_PORT
 from serving.signatures import Envelope, SignatureError
 
-__all__ = ["DEFAULT_URL", "RegistryClient"]
-
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 _TIMEOUT_S = 30.0
 _DIGEST_PREFIX = re.compile(r"(?:sha256:)?([0-9a-f]{8,64})")

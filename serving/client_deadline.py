@@ -18,8 +18,6 @@ from httpcore._backends.sync import SyncStream
 
 from serving.agent.connection import connect, remaining_s
 
-__all__ = ["limit_connecting"]
-
 
 def limit_connecting(client: httpx.Client) -> None:
     """Let each connection of the client have one deadline, which is the time for connecting in its settings."""

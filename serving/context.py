@@ -26,8 +26,6 @@ from serving.database import Database
 from serving.errors import BusyError
 from serving.settings import ServingSettings
 
-__all__ = ["Clock", "Context", "InContext"]
-
 Clock = Callable[[], datetime]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

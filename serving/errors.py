@@ -13,37 +13,6 @@ from typing import ClassVar
 
 from kmod.errors import CcatuneError
 
-__all__ = [
-    "AgentNotFoundError",
-    "BusyError",
-    "ChannelNotFoundError",
-    "ContentTooLargeError",
-    "DatabaseError",
-    "EnsembleInvalidError",
-    "EnsembleNotFoundError",
-    "EnsembleUnsignedError",
-    "IdempotencyKeyReusedError",
-    "NotAuthenticatedError",
-    "NotPermittedError",
-    "NothingToRollBackError",
-    "PrincipalConflictError",
-    "PrincipalNotFoundError",
-    "RegistryClientError",
-    "RootConflictError",
-    "RootExpiredError",
-    "RootMissingError",
-    "RootNotFoundError",
-    "SerialMismatchError",
-    "ServingError",
-    "SettingsError",
-    "SignatureInvalidError",
-    "SigningKeyNotNamedError",
-    "TokenNotFoundError",
-    "TooManyAttemptsError",
-    "WritesStalledError",
-    "WrongAlgorithmError",
-]
-
 
 class ServingError(CcatuneError):
     """Base class of the errors of the registry and its client."""

@@ -12,20 +12,6 @@ from pydantic import AfterValidator, Field
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, DelayClass, Ensemble
 
-__all__ = [
-    "EXAMPLE_DIGEST",
-    "EXAMPLE_DOCUMENT",
-    "AgentId",
-    "CcaName",
-    "ChannelName",
-    "DigestText",
-    "HostName",
-    "Note",
-    "PlainText",
-    "in_words",
-    "is_name",
-]
-
 # The smallest ensemble that the registry accepts, for the examples of the API's documentation.
 _ENSEMBLE = Ensemble(
     cca="gr",

@@ -36,8 +36,6 @@ from serving.http.protocol import TimeLimits, timed_protocol
 from serving.http.tls import RegistryTls, tls_of
 from serving.settings import ServingSettings
 
-__all__ = ["Listening", "RegistryServer", "bind", "listen", "serve_until_stopped"]
-
 _BACKLOG = 2048
 # A request that still runs this long after the stop is aborted. A write takes only milliseconds.
 _STOP_TIMEOUT_S = 5

@@ -17,8 +17,6 @@ from kmod.yaml12 import load_yaml
 from serving.errors import SettingsError
 from serving.names import HostName, is_name
 
-__all__ = ["DEFAULT_PORT", "DEFAULT_REGISTRY", "ServingSettings", "load_settings"]
-
 DEFAULT_PORT = 8640
 DEFAULT_REGISTRY = "local"
 

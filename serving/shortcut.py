@@ -31,8 +31,6 @@ from serving.http.problems import fault_response, problem_of
 from serving.http.protocol import connection_of
 from serving.names import AgentId, CcaName, ChannelName
 
-__all__ = ["Shortcut"]
-
 _CHANNEL = re.compile(r"/v1/channels/([^/]+)/([^/]+)")
 _REPORT = re.compile(r"/v1/agents/([^/]+)/reports")
 _WAIT = re.compile(rb"(?:wait=([0-9]{1,4}(?:\.[0-9]{1,6})?))?")

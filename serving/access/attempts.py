@@ -14,8 +14,6 @@ import ipaddress
 import time
 from collections.abc import Callable
 
-__all__ = ["Attempts"]
-
 _MAX_ADDRESSES = 10_000
 
 

@@ -27,8 +27,6 @@ from sqlalchemy.orm import Session
 from serving.access.grants import Caller
 from serving.database import ADDRESS_CHARS, AuditRow
 
-__all__ = ["record"]
-
 
 def record(session: Session, *, by: Caller, action: str, target: str, now: datetime, **details: object) -> None:
     """Write that `by` changed `target`. The details must be values that JSON has."""

@@ -29,20 +29,6 @@ from serving.http.counted_log import CountedLog
 from serving.http.layers import request_id_of
 from serving.http.problems import problem_of
 
-__all__ = [
-    "OPEN",
-    "PUBLIC_PATHS",
-    "AccessCheck",
-    "Administrator",
-    "Holder",
-    "Mover",
-    "Needs",
-    "Publisher",
-    "Reader",
-    "caller_of",
-    "needs",
-]
-
 OPEN = "open"
 PUBLIC_PATHS = frozenset({"/", "/healthz", "/v1/docs", "/v1/openapi.json"})
 

@@ -25,8 +25,6 @@ from serving.context import InContext
 from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
 from serving.http.problems import problems
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1", tags=["access"], route_class=ApiRoute)
 
 TokenId = Annotated[

@@ -20,8 +20,6 @@ from serving.database import Database, open_database, registry_name
 from serving.errors import SettingsError
 from serving.settings import ServingSettings
 
-__all__ = ["INIT", "check_accounts", "make_admin_token"]
-
 INIT = "init"
 
 _log = logging.getLogger(__name__)

@@ -20,8 +20,6 @@ from typing import Final, Literal, get_args
 
 from serving.errors import NotAuthenticatedError, NotPermittedError
 
-__all__ = ["LIMITED_SCOPES", "SCOPES", "Caller", "Grant", "PrincipalKind", "Scope", "local_caller"]
-
 Scope = Literal["publish", "move", "roll-out", "report", "read", "admin"]
 PrincipalKind = Literal["human", "agent", "ci"]
 

@@ -35,8 +35,6 @@ from serving.access.token_text import digest_of
 from serving.context import Context
 from serving.errors import NotAuthenticatedError
 
-__all__ = ["KnownTokens"]
-
 _USES_INTERVAL_S = 300.0
 _USES_BATCH = 500
 _RETRY_S = 1.0

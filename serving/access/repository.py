@@ -12,20 +12,6 @@ from sqlalchemy.orm import Session, contains_eager
 
 from serving.database import AuditRow, PrincipalRow, RegistryRow, TokenRow, insert_or_find
 
-__all__ = [
-    "ChangedToken",
-    "audit_page",
-    "has_principal",
-    "insert_or_find_principal",
-    "live_tokens_of",
-    "next_access_version",
-    "principal",
-    "token",
-    "token_page",
-    "tokens_changed_since",
-    "write_last_use",
-]
-
 
 class ChangedToken(NamedTuple):
     """What a process keeps of a token in memory, and whether it still may."""

@@ -25,8 +25,6 @@ from starlette.types import Message, Receive, Scope
 from serving.access.check import Needs
 from serving.errors import ContentTooLargeError
 
-__all__ = ["LARGE_BODY", "SMALL_BODY_BYTES", "ApiRoute", "read_body", "replaying"]
-
 # Only ensembles are larger. The largest other body is an envelope, with a payload of up to 128 KiB.
 SMALL_BODY_BYTES = 160 * 1024
 # The `openapi_extra` of an operation whose body may have the size of the setting `max_body_bytes`.

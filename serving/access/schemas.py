@@ -13,8 +13,6 @@ from serving.access.grants import Grant, PrincipalKind, Scope
 from serving.database import TokenRow
 from serving.names import AgentId, CcaName, ChannelName
 
-__all__ = ["AuditRead", "OwnToken", "PrincipalName", "PrincipalRead", "TokenCreate", "TokenCreated", "TokenRead"]
-
 MAX_LIFETIME_S = 10 * 366 * 86_400
 MAX_LIMITS = 64
 # The audit log uses these names for callers without a token.

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from serving.errors import SettingsError
 
-__all__ = ["new_secret_file"]
-
 
 @contextlib.contextmanager
 def new_secret_file(path: Path | None) -> Iterator[Callable[[str], None]]:

@@ -23,8 +23,6 @@ from serving.access.token_text import NewToken
 from serving.database import PrincipalRow, TokenRow
 from serving.errors import PrincipalConflictError, PrincipalNotFoundError, TokenNotFoundError
 
-__all__ = ["ADMIN", "create_admin_token", "create_token", "disable_principal", "revoke_token"]
-
 ADMIN = "admin"
 
 

@@ -12,8 +12,6 @@ import re
 import secrets
 from dataclasses import dataclass, field
 
-__all__ = ["NewToken", "digest_of", "new_token", "public_id_of"]
-
 _PUBLIC_ID_BYTES = 8
 _SECRET_BYTES = 32
 _FORM = re.compile(rb"ccat_([0-9a-f]{16})_[A-Za-z0-9_-]{43}")

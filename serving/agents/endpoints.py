@@ -20,8 +20,6 @@ from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
 from serving.http.problems import problems
 from serving.names import AgentId, CcaName, ChannelName
 
-__all__ = ["add_parts", "received", "router"]
-
 router = APIRouter(prefix="/v1/agents", tags=["agents"], route_class=ApiRoute)
 
 

@@ -21,8 +21,6 @@ from serving.agents.service import ReceivedReport
 from serving.context import Context
 from serving.errors import BusyError
 
-__all__ = ["ReportIntake"]
-
 _MAX_BATCH = 1000
 _PAUSE_S = 0.1
 

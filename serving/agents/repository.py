@@ -14,8 +14,6 @@ from sqlalchemy.orm import Session
 from serving.access.grants import Grant
 from serving.database import AgentRow
 
-__all__ = ["delete_agent", "delete_older", "ids_older", "page_in_order", "replace"]
-
 _KEY = ("agent_id", "cca")
 
 

@@ -18,8 +18,6 @@ from serving.agents import repository
 from serving.context import Context
 from serving.errors import BusyError, DatabaseError
 
-__all__ = ["AgentRetention"]
-
 _FIRST_S = 60.0
 _EVERY_S = 3600.0
 _STEP_ROWS = 500

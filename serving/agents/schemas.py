@@ -11,8 +11,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from serving.database import RUN_ID_CHARS, AgentRow
 from serving.names import AgentId, CcaName, ChannelName, DigestText, PlainText
 
-__all__ = ["SHARED_WINDOW", "AgentRead", "AgentReport", "StateWord"]
-
 # Reports of two runs that alternate within this time come from two agents. A restarted agent never has its old run id.
 SHARED_WINDOW = timedelta(minutes=10)
 

@@ -23,8 +23,6 @@ from serving.agents import repository
 from serving.agents.schemas import SHARED_WINDOW
 from serving.errors import AgentNotFoundError
 
-__all__ = ["ReceivedReport", "remove", "store"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReceivedReport:

@@ -29,8 +29,6 @@ from serving.names import CcaName, ChannelName
 from serving.roots import repository as roots
 from serving.signatures import PrivateKey
 
-__all__ = ["add_parts", "offer_headers", "router"]
-
 router = APIRouter(prefix="/v1/channels", tags=["channels"], route_class=ApiRoute)
 
 IfMatch = Annotated[str | None, Header(description=IF_MATCH)]

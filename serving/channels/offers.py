@@ -36,8 +36,6 @@ from serving.http.etags import matches_weakly
 from serving.http.protocol import Connection
 from serving.roots import repository as roots
 
-__all__ = ["Offer", "Offers"]
-
 # Only channels that exist are kept. The bound is far above the number of channels of any registry.
 _MAX_CACHED = 1024
 # The form of this registry's ETags: see `service.etag_of`.

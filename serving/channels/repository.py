@@ -11,20 +11,6 @@ from sqlalchemy.orm import Session, contains_eager
 from serving.access.grants import Grant
 from serving.database import ChannelRow, DeploymentRow, EnsembleRow, insert_or_find
 
-__all__ = [
-    "channel_for_move",
-    "current",
-    "current_with_document",
-    "delete_deployments",
-    "deployment",
-    "deployment_of_key",
-    "heads",
-    "history_page",
-    "is_first",
-    "latest_of_another_ensemble",
-    "list_page",
-]
-
 
 def _channel_for_update(session: Session, *, cca: str, name: str) -> ChannelRow | None:
     query = select(ChannelRow).where(ChannelRow.cca == cca, ChannelRow.name == name).with_for_update()

@@ -17,18 +17,6 @@ from serving.errors import IdempotencyKeyReusedError
 from serving.names import EXAMPLE_DOCUMENT, CcaName, ChannelName, DigestText, Note
 from serving.roots.schemas import SignedEnvelope
 
-__all__ = [
-    "ChannelMove",
-    "DeploymentRead",
-    "Idempotency",
-    "IdempotencyKey",
-    "OfferRead",
-    "OfferSignatures",
-    "RollBack",
-    "idempotency_of",
-]
-
-
 _URGENT = (
     "Whether each running flow takes the table at its next ACK or transmission, "
     "instead of at the end of its epoch, which may last an hour."

@@ -40,8 +40,6 @@ from serving.errors import (
 )
 from serving.http.etags import matches_strongly, matches_weakly, names_a_tag, quoted
 
-__all__ = ["Change", "current", "current_with_document", "delete", "etag_of", "history", "move", "roll_back"]
-
 # The part of an entity tag that names the signatures.
 _SIGNATURES_TAG = re.compile(r'(?<=:sha256:[0-9a-f]{64}):[0-9a-f]+(?=")')
 

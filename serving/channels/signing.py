@@ -30,8 +30,6 @@ from serving.ensembles import signing as ensemble_signing
 from serving.roots import service as roots
 from serving.signatures import DeploymentStatement, PrivateKey, Root, sign_deployment
 
-__all__ = ["OfferSigner", "Signatures"]
-
 _STEPS_PER_VALIDITY = 8
 _TAG_CHARS = 16
 

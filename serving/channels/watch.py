@@ -22,8 +22,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from serving.errors import DatabaseError
 
-__all__ = ["SIGNED_ROWS", "ChannelKey", "ChannelWatch", "Poll"]
-
 ChannelKey = tuple[str, str]
 # The watch follows the number of root documents and signatures under this key, which no channel has.
 SIGNED_ROWS: ChannelKey = ("", "")

@@ -16,8 +16,6 @@ from serving.access.secret_file import new_secret_file
 from serving.commands.options import FILE, connect, json_option, registry_options
 from serving.commands.printing import Cells, print_answer, print_facts, print_table, short_digest, time_in_words
 
-__all__ = ["audit", "tokens"]
-
 Json = dict[str, Any]
 
 _KINDS = ("human", "agent", "ci")

@@ -12,8 +12,6 @@ from kmod.terminal import echo
 from serving.commands.options import connect, json_option, registry_options
 from serving.commands.printing import Cells, age_in_words, channel_of, print_table, short_digest
 
-__all__ = ["agents"]
-
 Json = dict[str, Any]
 
 # Three times the time after which an agent reports at the latest by default.

@@ -32,8 +32,6 @@ from serving.commands.signed_files import read_signature, signature_path
 from serving.errors import RegistryClientError
 from serving.signatures import Envelope
 
-__all__ = ["channels", "ensembles", "publish"]
-
 Json = dict[str, Any]
 
 _CHANNEL = Column("channel", least=12)

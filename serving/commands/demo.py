@@ -32,8 +32,6 @@ from emulation.traces import default_traces
 from kmod.terminal import echo, visible
 from serving.errors import ServingError
 
-__all__ = ["demo"]
-
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = ROOT / "configs" / "studies" / "gr-demo.yaml"
 MODELS = ROOT / "configs" / "traces"

@@ -24,8 +24,6 @@ from emulation.traces import Recording, read_split, require_part
 from kmod import bpf_host
 from kmod.bpf_host import BpfHost
 
-__all__ = ["Target", "flow_lines", "opened", "send_flow"]
-
 CCA = "gr"
 # The second target of the demo's study: 100 ms.
 DELAY_CLASS = 1

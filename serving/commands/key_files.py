@@ -23,8 +23,6 @@ from serving.signatures import PrivateKey, PublicKey, SignatureError
 from serving.signatures.errors import PassphraseRequiredError
 from serving.signatures.keys import read_private
 
-__all__ = ["load_key", "new_passphrase", "passphrase_option", "public_key", "public_path"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _PUBLIC_TEXT = re.compile(r"[A-Za-z0-9+/]{43}=")

@@ -15,8 +15,6 @@ from serving.commands.printing import print_answer, print_facts
 from serving.commands.signed_files import read_signature, signature_path, write_envelope
 from serving.signatures import EnsembleStatement, PrivateKey, SignatureError, sign_ensemble
 
-__all__ = ["keys", "sign"]
-
 
 @click.group()
 def keys() -> None:

@@ -20,8 +20,6 @@ from serving.agent.settings import read_token
 from serving.client import DEFAULT_URL, RegistryClient
 from serving.errors import RegistryClientError
 
-__all__ = ["FILE", "connect", "is_json", "json_option", "registry_options", "token_from"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 FILE = click.Path(dir_okay=False, path_type=Path)

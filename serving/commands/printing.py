@@ -12,20 +12,6 @@ from kmod.tables import Column
 from kmod.terminal import echo
 from serving.commands.options import is_json
 
-__all__ = [
-    "Cells",
-    "age_in_words",
-    "channel_of",
-    "print_answer",
-    "print_facts",
-    "print_move",
-    "print_table",
-    "share_in_words",
-    "short_digest",
-    "time_in_words",
-    "yes_or_no",
-]
-
 Json = dict[str, Any]
 # Each column of a table, with the text of its cell for a row.
 Cells = Mapping[Column, Callable[[Json], str]]

@@ -13,8 +13,6 @@ from serving.commands.printing import print_facts
 from serving.errors import DatabaseError
 from serving.settings import load_settings
 
-__all__ = ["registry"]
-
 
 @click.group()
 def registry() -> None:

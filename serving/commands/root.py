@@ -22,8 +22,6 @@ from serving.commands.signed_files import read_root, write_envelope, write_new_e
 from serving.signatures import ROLES, Envelope, PublicKey, RoleName, Root, SignatureError
 from serving.signatures.root import ROOT_TYPE
 
-__all__ = ["root"]
-
 Json = dict[str, Any]
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from serving.signatures import ROLES, Envelope, PublicKey, Role, RoleName, Root, SignatureError, SignedRoot
 
-__all__ = ["first_root", "next_root", "require_previous", "require_signed", "status_of"]
-
 _KEY_ID = re.compile(r"[0-9a-f]{8,64}")
 
 Keys = Mapping[RoleName, Iterable[PublicKey]]

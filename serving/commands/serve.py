@@ -17,8 +17,6 @@ from serving.settings import ServingSettings, load_settings
 if TYPE_CHECKING:
     from serving.context import Context
 
-__all__ = ["serve"]
-
 
 @click.command()
 @click.option(

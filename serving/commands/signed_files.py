@@ -11,8 +11,6 @@ from serving.signatures import EnsembleStatement, Envelope, Root, SignatureError
 from serving.signatures.envelope import MAX_ENVELOPE_BYTES
 from serving.signatures.root import ROOT_TYPE
 
-__all__ = ["read_root", "read_signature", "signature_path", "write_envelope", "write_new_envelope"]
-
 
 def signature_path(path: Path) -> Path:
     """Return where the signatures of an ensemble's file are."""

@@ -25,8 +25,6 @@ from sqlalchemy.engine import make_url
 
 from serving.errors import DatabaseError
 
-__all__ = ["Backup", "back_up_sqlite", "pg_dump_command"]
-
 # The copy of one moment does not wait for writers. It waits only while another process recovers or moves the log.
 _BUSY_S = 30.0
 

@@ -25,8 +25,6 @@ from sqlalchemy.orm import Session
 from serving.database.private import keep_private
 from serving.errors import DatabaseError
 
-__all__ = ["Database", "insert_or_find"]
-
 Row = TypeVar("Row")
 
 _WRITE = "ccatune_write"

@@ -20,8 +20,6 @@ from sqlalchemy.exc import DBAPIError
 from serving.database.engine import Database
 from serving.errors import DatabaseError
 
-__all__ = ["alembic_config", "head_revision", "migrate", "require_current_schema", "require_room"]
-
 # An arbitrary key that other programs on the same database are unlikely to use: "ccatune" in ASCII.
 _ADVISORY_LOCK = 0x63636174756E65
 

@@ -37,20 +37,6 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from serving.database.types import BigId, UtcDateTime
 
-__all__ = [
-    "AgentRow",
-    "AuditRow",
-    "Base",
-    "ChannelRow",
-    "DeploymentRow",
-    "EnsembleRow",
-    "EnsembleSignatureRow",
-    "PrincipalRow",
-    "RegistryRow",
-    "RootRow",
-    "TokenRow",
-]
-
 DIGEST_CHARS = 71
 NAME_CHARS = 63
 IDEMPOTENCY_KEY_CHARS = 128

@@ -16,8 +16,6 @@ from pathlib import Path
 from kmod.folders import SharedFolderError, require_own_folder, require_own_path
 from serving.errors import DatabaseError
 
-__all__ = ["keep_private"]
-
 _log = logging.getLogger(__name__)
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 # The database itself, its write-ahead log, the log's index, and the rollback journal.

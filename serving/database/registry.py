@@ -18,8 +18,6 @@ from serving.database.models import RegistryRow
 from serving.errors import DatabaseError, SettingsError
 from serving.settings import DEFAULT_REGISTRY, ServingSettings
 
-__all__ = ["open_database", "registry_name"]
-
 
 def open_database(settings: ServingSettings) -> Database:
     """Open the database of the settings, and either upgrade its schema or check it.

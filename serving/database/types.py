@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from sqlalchemy import BigInteger, DateTime, Dialect, Integer
 from sqlalchemy.types import TypeDecorator
 
-__all__ = ["BigId", "UtcDateTime"]
-
 # SQLite assigns row numbers by itself only if the primary key has the type INTEGER.
 BigId = BigInteger().with_variant(Integer, "sqlite")
 

@@ -20,8 +20,6 @@ from serving.http.problems import problems
 from serving.names import EXAMPLE_DOCUMENT, CcaName, DigestText
 from serving.roots.schemas import SignedEnvelope
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/ensembles", tags=["ensembles"], route_class=ApiRoute)
 
 _DOCUMENT = {

@@ -11,8 +11,6 @@ from sqlalchemy.orm import Session
 from serving import database
 from serving.database import EnsembleRow, EnsembleSignatureRow
 
-__all__ = ["cca_and_document", "find", "insert_or_find", "insert_signature", "page_newest_first", "signatures"]
-
 
 def find(session: Session, digest: str) -> EnsembleRow | None:
     """Return the row with that digest, without its document, or None."""

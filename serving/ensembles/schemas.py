@@ -12,8 +12,6 @@ from serving.ensembles.signing import SignaturesOf
 from serving.names import CcaName, DigestText
 from serving.roots.schemas import KeyId, SignedEnvelope
 
-__all__ = ["EnsembleSignature", "EnsembleSignatures", "EnsembleSummary", "PublishedEnsemble"]
-
 
 class EnsembleSummary(BaseModel):
     """An ensemble without its document, which is at /v1/ensembles/{digest}."""

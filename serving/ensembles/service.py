@@ -21,8 +21,6 @@ from serving.database import EnsembleRow
 from serving.ensembles import repository
 from serving.errors import EnsembleInvalidError, EnsembleNotFoundError
 
-__all__ = ["document", "prepare", "publish"]
-
 # A deployment with the longest header of a table's text. An ensemble that fits with this one fits with any other.
 _LONGEST_DEPLOYMENT = Deployment(
     registry="r" * 63, channel="c" * 63, serial=2**63 - 1, hold_back_permille=1000, urgent=True

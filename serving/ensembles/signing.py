@@ -32,8 +32,6 @@ from serving.roots import repository as root_rows
 from serving.roots import service as roots
 from serving.signatures import EnsembleStatement, Envelope, Root, SignatureError, check_ensemble
 
-__all__ = ["SignaturesOf", "add", "envelopes_under", "of_ensemble", "require_signed"]
-
 
 @dataclass(frozen=True)
 class SignaturesOf:

@@ -34,8 +34,6 @@ from typing import Any, Protocol
 from serving.errors import SettingsError
 from serving.http.counted_log import CountedLog
 
-__all__ = ["Acceptor", "BoundedListener", "IdleConnections", "connection_bound", "raise_descriptor_limit"]
-
 _OWN_DESCRIPTORS = 64
 _DESCRIPTORS_PER_DATABASE_CONNECTION = 4
 _FEWEST_CONNECTIONS = 16

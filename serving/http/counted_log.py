@@ -8,8 +8,6 @@ import math
 import time
 from collections.abc import Callable
 
-__all__ = ["CountedLog"]
-
 
 class CountedLog:
     """Counts events of one kind, and logs at most one of them every `interval_s`."""

@@ -14,8 +14,6 @@ from typing import Any
 
 from serving.http.openapi import example_of
 
-__all__ = ["docs_html"]
-
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1a1a1a; }
 h2 { border-top: 1px solid #ccc; padding-top: 1.2rem; margin-top: 2rem; }

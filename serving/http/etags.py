@@ -5,16 +5,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = [
-    "IF_MATCH",
-    "IF_NONE_MATCH",
-    "IF_NONE_MATCH_MOVE",
-    "matches_strongly",
-    "matches_weakly",
-    "names_a_tag",
-    "quoted",
-]
-
 IF_NONE_MATCH = "Entity tags that the caller holds: with one of them current the answer is 304."
 IF_MATCH = 'The move is made only where this is current: an ETag, `"SERIAL"`, or `"0"` for a channel without any.'
 IF_NONE_MATCH_MOVE = (

@@ -20,8 +20,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from serving.http.openapi import complete
 from serving.http.problems import Problem
 
-__all__ = ["FrontedApplication"]
-
 
 class FrontedApplication(FastAPI):
     """A FastAPI application whose `add_middleware` adds layers in front of all others."""

@@ -18,8 +18,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from serving.http.problems import problem_response
 
-__all__ = ["LOOPBACK_NAMES", "REQUEST_ID_HEADER", "Guard", "Heads", "RequestIds", "request_id_of"]
-
 REQUEST_ID_HEADER = "X-Request-Id"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 

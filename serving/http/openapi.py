@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-__all__ = ["ETAG", "LOCATION", "RETRY_AFTER", "WWW_AUTHENTICATE", "answered", "complete", "example_of", "resolved"]
-
 Json = dict[str, Any]
 
 _SCHEMAS: Final = "#/components/schemas/"

@@ -9,8 +9,6 @@ from typing import Annotated, Generic, TypeVar
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Cursor", "Limit", "Page", "cursor_position", "page_of"]
-
 Item = TypeVar("Item")
 Row = TypeVar("Row")
 

@@ -29,16 +29,6 @@ from serving.errors import DatabaseError, ServingError
 from serving.http.openapi import RETRY_AFTER, WWW_AUTHENTICATE, answered
 from serving.names import in_words
 
-__all__ = [
-    "MEDIA_TYPE",
-    "Problem",
-    "add_problem_handlers",
-    "fault_response",
-    "problem_of",
-    "problem_response",
-    "problems",
-]
-
 MEDIA_TYPE = "application/problem+json"
 _URN = "urn:ccatune:problem:"
 _RETRY_AFTER_S = "1"

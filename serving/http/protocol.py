@@ -39,8 +39,6 @@ from serving.http.connections import IdleConnections
 from serving.http.counted_log import CountedLog
 from serving.http.problems import problem_response
 
-__all__ = ["Connection", "TimeLimits", "connection_of", "timed_protocol"]
-
 _STATE_KEY = "ccatune_connection"
 _MAX_HEAD_BYTES = 16 * 1024
 _MAX_PIPELINED = 64

@@ -26,8 +26,6 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from serving.errors import SettingsError
 from serving.settings import ServingSettings
 
-__all__ = ["RegistryTls", "TlsFiles", "tls_of"]
-
 # Permissions that a key's file must not have: any for others, and any but reading for the group.
 _FORBIDDEN_MODE = stat.S_IRWXO | stat.S_IWGRP | stat.S_IXGRP
 

@@ -17,8 +17,6 @@ from serving.http.problems import problems
 from serving.roots import service
 from serving.roots.schemas import RootAdded, SignedEnvelope
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/roots", tags=["roots"], route_class=ApiRoute)
 
 _IMMUTABLE = "private, max-age=31536000, immutable"

@@ -8,8 +8,6 @@ from sqlalchemy.orm import Session
 
 from serving.database import EnsembleSignatureRow, RegistryRow, RootRow
 
-__all__ = ["insert", "lock_for_addition", "lock_for_use", "n_signed_rows", "newest", "of_version"]
-
 
 def newest(session: Session) -> RootRow | None:
     """Return the newest root document, or None."""

@@ -13,8 +13,6 @@ from serving.database import RootRow
 from serving.errors import SignatureInvalidError
 from serving.signatures import Envelope, Root, SignatureError
 
-__all__ = ["EnvelopeSignature", "KeyId", "RootAdded", "SignedEnvelope"]
-
 _MAX_PAYLOAD_CHARS = 128 * 1024
 _MAX_SIGNATURES = 64
 

@@ -29,8 +29,6 @@ from serving.errors import (
 from serving.roots import repository
 from serving.signatures import Envelope, Root, SignatureError, SignedRoot
 
-__all__ = ["add", "newest", "of_version", "require_named", "trusted"]
-
 
 def trusted(session: Session) -> SignedRoot | None:
     """Return the newest root document, decoded, or None. It was verified when it was added."""

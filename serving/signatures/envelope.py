@@ -24,8 +24,6 @@ from serving.signatures._fields import parse_object, require_object, text
 from serving.signatures.errors import SignatureError
 from serving.signatures.keys import SIGNATURE_BYTES, PrivateKey, PublicKey, from_base64
 
-__all__ = ["MAX_ENVELOPE_BYTES", "Envelope", "pae"]
-
 MAX_ENVELOPE_BYTES = 128 * 1024
 _MAX_SIGNATURES = 64
 _KEY_ID = re.compile(r"[0-9a-f]{64}")

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from kmod.errors import CcatuneError
 
-__all__ = ["ExpiredError", "PassphraseRequiredError", "SignatureError"]
-
 
 class SignatureError(CcatuneError):
     """A key, an envelope, a root document or a statement is invalid, or too few valid signatures are on it."""

@@ -30,7 +30,6 @@ from serving.signatures.errors import PassphraseRequiredError, SignatureError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["KEY_BYTES", "SIGNATURE_BYTES", "PrivateKey", "PublicKey", "from_base64", "has_cryptography", "read_private"]
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64

@@ -33,8 +33,6 @@ from serving.signatures.envelope import Envelope
 from serving.signatures.errors import SignatureError
 from serving.signatures.keys import PublicKey
 
-__all__ = ["ROLES", "ROOT_TYPE", "Role", "RoleName", "Root", "SignedRoot"]
-
 ROOT_TYPE = "application/vnd.ccatune.root+json"
 RoleName = Literal["root", "publisher", "registry"]
 ROLES: tuple[RoleName, ...] = ("root", "publisher", "registry")

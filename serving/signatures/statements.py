@@ -32,16 +32,6 @@ if TYPE_CHECKING:
     from serving.signatures.keys import PrivateKey
     from serving.signatures.root import Root
 
-__all__ = [
-    "DEPLOYMENT_TYPE",
-    "ENSEMBLE_TYPE",
-    "DeploymentStatement",
-    "EnsembleStatement",
-    "check_deployment",
-    "check_ensemble",
-    "sign_deployment",
-    "sign_ensemble",
-]
 
 ENSEMBLE_TYPE = "application/vnd.ccatune.ensemble+json"
 DEPLOYMENT_TYPE = "application/vnd.ccatune.deployment+json"
