@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 
 import httpx
 import pytest
@@ -14,7 +13,7 @@ from sqlalchemy import event
 from serving.access.attempts import Attempts
 from serving.access.known import KnownTokens
 from serving.access.token_text import new_token, public_id_of
-from tests.serving.running import CHAMPION, LONG_S, Running
+from tests.serving.running import CHAMPION, Running
 
 pytestmark = pytest.mark.service
 
@@ -237,31 +236,6 @@ def test_only_a_trusted_proxy_names_the_address_of_its_client(api, trusted, addr
     assert api.get("/v1/audit").json()["items"][0]["address"] == address
 
 
-def test_a_held_poll_whose_token_is_revoked_receives_no_offer(api):
-    api.move(0)
-    token = api.new_token("read")
-    with Running(api.database, open=False) as registry:
-        admin = httpx.Client(base_url=registry.url, headers=api.headers)
-        headers = {"Authorization": f"Bearer {token}"}
-        etag = httpx.get(f"{registry.url}{CHAMPION}", headers=headers).headers["etag"]
-        answers: list[httpx.Response] = []
-
-        def poll() -> None:
-            known = {**headers, "If-None-Match": etag}
-            answers.append(httpx.get(f"{registry.url}{CHAMPION}?wait=600", headers=known, timeout=LONG_S))
-
-        thread = threading.Thread(target=poll)
-        thread.start()
-        thread.join(0.3)
-        assert thread.is_alive()
-        with admin:
-            assert admin.delete(f"/v1/tokens/{public_id_of(token.encode())}").status_code == 200
-            digest = admin.get(CHAMPION).json()["digest"]
-            assert admin.put(CHAMPION, json={"digest": digest}).status_code == 200
-        thread.join()
-    assert answers[0].status_code == 401
-
-
 @sqlite_alone
 @pytest.mark.parametrize(("sent", "is_kept"), [("job-17_A", True), ("x" * 64, True), ("x" * 65, False), ("a b", False),
                                                ("", False), ("é", False)])  # fmt: skip
@@ -286,20 +260,3 @@ def test_every_answer_has_a_request_id_of_its_own(api, monkeypatch):
     answers.append(api.get("/v1/ensembles"))
     assert [answer.status_code for answer in answers] == [200, 200, 403, 404, 413, 500]
     assert len({answer.headers["x-request-id"] for answer in answers}) == len(answers)
-
-
-def test_the_body_of_a_request_without_a_token_is_not_read(api):
-    sent = []
-
-    async def receive():
-        raise AssertionError("the body was read")
-
-    async def send(message):
-        sent.append(message)
-
-    scope = {
-        "type": "http", "method": "POST", "path": "/v1/ensembles", "query_string": b"", "client": ("127.0.0.1", 1),
-        "headers": [(b"host", b"127.0.0.1"), (b"content-length", b"2000000")],
-    }  # fmt: skip
-    asyncio.run(api.app(scope, receive, send))
-    assert sent[0]["status"] == 401

@@ -144,14 +144,16 @@ def test_a_named_file_is_preferred_to_the_variable_and_the_variable_to_its_file(
 
 
 @pytest.mark.parametrize("text", ["secret words", "secret\nline", "s" * 513])
-def test_a_variable_without_a_token_is_an_error_that_does_not_repeat_it(monkeypatch, text):
+def test_a_variable_without_a_token_is_an_error_that_does_not_repeat_it(monkeypatch, text, new_database_url):
+    del new_database_url
     monkeypatch.setenv("CCATUNE_TOKEN", text)
     with pytest.raises(RegistryClientError, match="expected one token such as ccat_") as error:
         token_from(None)
     assert text not in str(error.value)
 
 
-def test_a_file_of_a_token_that_others_may_read_is_refused(tmp_path):
+def test_a_file_of_a_token_that_others_may_read_is_refused(tmp_path, new_database_url):
+    del new_database_url
     (tmp_path / "token").write_text("ccat_secret", encoding="ascii")
     (tmp_path / "token").chmod(0o644)
     with pytest.raises(SecretError, match="expected a file that others cannot read, got the mode 0644"):

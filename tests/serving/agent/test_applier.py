@@ -280,22 +280,6 @@ def test_damaged_last_known_good_is_never_applied(in_sync: Server) -> None:
     assert in_sync.good() == ONE
 
 
-def test_last_known_good_that_is_a_folder_is_set_aside_and_the_agent_goes_on(in_sync: Server) -> None:
-    folder = in_sync.store.root / "gr"
-    for _ in range(2):  # the second time a folder of the damaged file's name is in the way
-        (folder / LAST_KNOWN_GOOD).unlink()
-        (folder / LAST_KNOWN_GOOD / "inside").mkdir(parents=True)
-        in_sync.reboot()
-        assert in_sync.tree.text == ""
-        assert "expected a regular file, got a folder" in str(in_sync.report.error)
-        in_sync.offer(ONE)
-        assert (in_sync.state, in_sync.tree.text) == (State.UNSIGNED, ONE.text)
-        if not (folder / LAST_KNOWN_GOOD).is_file():
-            assert "cannot replace" in str(in_sync.report.error)
-            return
-    pytest.fail("the folder was replaced by a file")
-
-
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o757])
 def test_folder_of_an_algorithm_that_others_may_write_is_refused_at_the_start(in_sync: Server, mode: int) -> None:
     in_sync.tree.reload()

@@ -134,12 +134,6 @@ def test_report_is_posted_under_the_agents_name(registry: FakeRegistry) -> None:
     assert registry.reports == [{"path": "/v1/agents/host%3A1/reports", **asdict(REPORT)}]
 
 
-def test_registry_that_is_not_there_is_unavailable() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    assert re.search("refused", no_answer(client_of(f"http://127.0.0.1:{port}")))
-
-
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirect_is_refused_and_not_followed(registry: FakeRegistry, status: int) -> None:
     registry.answer_with(status, Location=registry.url + "/elsewhere")
@@ -174,12 +168,6 @@ def drip(connection: socket.socket, data: bytes) -> None:
     for byte in itertools.chain(data):
         connection.sendall(bytes([byte]))
         time.sleep(0.02)
-
-
-def test_slow_headers_end_at_the_deadline() -> None:
-    endless = b"HTTP/1.1 200 OK\r\n" + b"X-Slow: 1\r\n" * 90
-    with raw_server(lambda c: drip(c, endless)) as url:
-        assert "no whole one" in no_answer(client_of(url, timeout_s=0.3))
 
 
 def test_slow_body_ends_at_the_deadline() -> None:
@@ -266,17 +254,6 @@ def test_offer_becomes_the_table_that_was_published() -> None:
     assert offer_in(GOOD) == table(7)
 
 
-def test_hold_back_share_reaches_the_text() -> None:
-    offered = offer_in(answer(table(7), hold_back_permille=50))
-    assert "\nhold_back_permille 50\n" in offered.text
-
-
-def test_offer_that_is_urgent_reaches_the_text_as_the_mark() -> None:
-    offered = offer_in(answer(table(7), urgent=True))
-    assert offered == table(7, urgent=True)
-    assert "\nserial 7 urgent\n" in offered.text
-
-
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b"null", b'{"a": ', b"\xff\xfe", b"[" * 100_000])
 def test_answer_that_is_no_json_object_is_refused(body: bytes) -> None:
     with pytest.raises(OfferRefusedError, match="answer is refused"):
@@ -311,15 +288,6 @@ def test_answer_that_is_no_json_object_is_refused(body: bytes) -> None:
 def test_offer_with_one_wrong_field_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(OfferRefusedError, match="is refused"):
         offer_in(answer(table(7), **changes))
-
-
-def test_deeply_nested_provenance_is_refused_not_a_crash() -> None:
-    nested: dict[str, Any] = {}
-    for _ in range(500):
-        nested = {"n": nested}
-    document = {**ensemble().to_json(), "provenance": nested}
-    with pytest.raises(OfferRefusedError, match="is refused"):
-        offer_in(answer(table(7), ensemble=document))
 
 
 @given(position=st.integers(0, len(GOOD) - 1), value=st.integers(0, 255))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -67,19 +66,6 @@ def test_enable_twice_remembers_what_was_set_first(machine: Machine, switch: Swi
     assert settings(machine) == ("cubic", "reno cubic")
 
 
-def test_a_kill_while_the_module_loads_is_undone(machine: Machine, tmp_path: Path) -> None:
-    def killed(arguments: Sequence[str]) -> str:
-        machine.program(arguments)
-        raise KeyboardInterrupt
-
-    file = tmp_path / "enabled.json"
-    with pytest.raises(KeyboardInterrupt):
-        Switch(file, root=machine.root, program=killed, host=machine.bpf).enable("gr", as_default=True)
-    assert machine.modules() == ["tcp_bbr", "ccatune", "tcp_gr"]
-    machine.switch(file).disable()
-    assert machine.modules() == ["tcp_bbr"]
-
-
 def test_what_was_found_in_one_namespace_is_not_put_back_in_another(machine: Machine, switch: Switch) -> None:
     namespace = machine.root / "self" / "ns" / "net"
     namespace.parent.mkdir(parents=True)
@@ -127,16 +113,6 @@ def test_a_setting_that_an_operator_changed_since_is_left_alone(machine: Machine
     assert settings(machine) == ("bbr", "reno cubic")
 
 
-def test_a_module_in_use_is_told_and_a_second_disable_finishes(machine: Machine, switch: Switch) -> None:
-    switch.enable("gr", as_default=True)
-    machine.busy = "tcp_gr"
-    _, left = switch.disable()
-    assert "tcp_gr was not unloaded (rmmod: ERROR: Module tcp_gr is in use)" in left
-    assert settings(machine) == ("cubic", "reno cubic")
-    machine.busy = ""
-    assert switch.disable() == (["module tcp_gr unloaded", "module ccatune unloaded"], "")
-
-
 def test_after_a_reboot_there_is_nothing_to_put_back(machine: Machine, switch: Switch, tmp_path: Path) -> None:
     switch.enable("gr", as_default=True)
     machine.boot("second")
@@ -144,14 +120,6 @@ def test_after_a_reboot_there_is_nothing_to_put_back(machine: Machine, switch: S
     again = machine.switch(tmp_path / "state" / "enabled.json")
     assert again.disable() == nothing_in(tmp_path / "state" / "enabled.json")
     assert settings(machine) == ("bbr", "reno cubic")
-
-
-def test_a_missing_module_is_an_error_that_says_what_to_do_and_changes_nothing(
-    machine: Machine, switch: Switch
-) -> None:
-    with pytest.raises(SwitchError, match=r"tcp_tahoe: .*not found; install the modules"):
-        switch.enable("tahoe", as_default=True)
-    assert settings(machine) == ("cubic", "reno cubic")
 
 
 def test_a_kernel_that_takes_no_modules_is_named_and_nothing_is_changed(machine: Machine, switch: Switch) -> None:

@@ -77,12 +77,6 @@ def test_the_cubic_of_the_kernel_is_the_one_without_via_bpf(machine: Machine, sw
     assert machine.bpf.loaded() == []
 
 
-def test_auto_prefers_the_module(machine: Machine, switch: Switch) -> None:
-    switch.enable("gr", as_default=True)
-    assert machine.modules() == ["tcp_bbr", "ccatune", "tcp_gr"]
-    assert machine.bpf.loaded() == []
-
-
 @pytest.mark.parametrize("takes_modules", [True, False])
 def test_auto_takes_bpf_where_the_module_cannot_be_loaded(
     machine: Machine, switch: Switch, file: Path, takes_modules: bool

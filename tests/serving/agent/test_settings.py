@@ -57,11 +57,6 @@ def config(folder: Path, text: str) -> Path:
     return path
 
 
-def test_file_gives_its_keys(tmp_path: Path) -> None:
-    path = config(tmp_path, f'url = "{URL}"\ncca = ["gr"]\ninterval_s = 5\n')
-    assert read_config(path, required=True) == {"url": URL, "cca": ["gr"], "interval_s": 5}
-
-
 def test_file_that_nobody_named_may_be_missing(tmp_path: Path) -> None:
     assert read_config(tmp_path / "none.toml", required=False) == {}
     with pytest.raises(SettingsError, match="there is none; set --config"):

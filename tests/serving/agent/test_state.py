@@ -55,10 +55,6 @@ NOTHING = ("nothing", None, None)
 DEGRADED = ("nothing", None, State.DEGRADED)
 
 
-def test_first_offer_replaces_whatever_was_there_before_the_agent() -> None:
-    assert outcome(state(table(9, channel="by-hand"), offer=ONE)) == ("apply", ONE, None)
-
-
 @pytest.mark.parametrize("held", [ONE, ONE_URGENT], ids=["plain in force", "urgent in force"])
 @pytest.mark.parametrize("known", [ONE, ONE_URGENT], ids=["plain known", "urgent known"])
 def test_mark_alone_makes_no_other_table(held: Table, known: Table) -> None:
@@ -88,27 +84,9 @@ def test_empty_tree_was_cleared_by_hand_unless_the_module_was_loaded_anew(
         assert outcome(state(None, good=ONE, record=record(ONE, **changed), kernel=empty)) == ("apply", ONE, None)
 
 
-def test_pause_ends_when_the_operator_writes_what_the_registry_offers() -> None:
-    assert outcome(state(TWO, generation=9, good=ONE, record=record(ONE), offer=TWO)) == NOTHING
-
-
-def test_pause_ends_on_the_operators_word_which_alone_permits_to_clear() -> None:
-    resumed = state(table(8, channel="by-hand"), good=ONE, record=record(ONE), offer=TWO, resume=True)
-    assert outcome(resumed) == ("apply", TWO, None)
-    assert resumed.decide().may_clear
-    assert not state(ONE, offer=TWO, good=ONE, record=record(ONE)).decide().may_clear
-
-
 def test_text_of_the_last_write_is_the_agents_where_the_last_known_good_was_damaged() -> None:
     assert outcome(state(ONE, record=record(ONE), offer=TWO)) == ("apply", TWO, None)
     assert outcome(state(THREE, record=record(ONE), offer=TWO)) == DEGRADED
-
-
-def test_value_that_the_running_module_does_not_take_is_never_written() -> None:
-    narrow = replace(kernel(None), parameters=parse_parameters(PARAMETERS.replace(" 2000 ", " 90000 ")))
-    decision = state(None, offer=ONE, kernel=narrow).decide()
-    assert (decision.action, decision.blocked) == ("nothing", State.INCOMPATIBLE)
-    assert "takes bandwidth_window_us from 90000 to" in decision.why
 
 
 REFUSAL = Refusal(TWO.text_sha256, kernel(ONE).text_sha256, "0.1.0", "ERANGE (...)")

@@ -64,11 +64,6 @@ def test_delays_double_up_to_the_largest_with_half_of_it_as_jitter() -> None:
     assert backoff.next_s() <= 1
 
 
-def test_servers_that_lost_the_registry_together_do_not_return_together() -> None:
-    firsts_s = {Backoff(maximum_s=60, rng=random.Random(seed)).next_s() for seed in range(20)}
-    assert len(firsts_s) == 20
-
-
 def test_poller_tells_offer_after_offer(registry: FakeRegistry, results: Box) -> None:
     registry.offer(ONE)
     wait_for(results, OFFERED_ONE)

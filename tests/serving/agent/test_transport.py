@@ -18,7 +18,7 @@ import pytest
 from serving.access.first import make_admin_token
 from serving.agent.client import RegistryClient
 from serving.agent.connection import ClientTls, TlsFiles
-from serving.agent.errors import NotPermittedError, RegistryUnavailableError, SettingsError
+from serving.agent.errors import RegistryUnavailableError, SettingsError
 from serving.agent.loop import Agent
 from serving.agent.state import CcaReport, State
 from serving.agent.store import AGENT_ID, STATE, Store
@@ -114,34 +114,6 @@ def test_agent_shows_its_certificate_where_the_registry_wants_one(authority: Aut
             client.post_report(lambda: "web-1", report)
         with OperatorClient(url, tls=own) as operator:
             assert [row["agent_id"] for row in operator.agents()] == ["web-1"]
-
-
-def test_agent_with_its_token_is_served_by_a_registry_with_accounts(authority: Authority, tmp_path: Path) -> None:
-    tree = FakeTree()
-    database_url = f"sqlite:///{tmp_path}/registry.db"
-    settings = ServingSettings.model_validate({"database_url": database_url, "registry": "lab"})
-    admin, _ = make_admin_token(settings, is_first=True, token_file=None, now=utc_now())
-    trusted = TlsFiles(str(authority.file))
-    with (
-        registry_by_tls(tmp_path, authority, open=False) as (_, url),
-        OperatorClient(url, token=admin.text, tls=trusted) as operator,
-    ):
-        deploy(url, authority, 1, token=admin.text)
-        made = operator.create_token("web-1", kind="agent", scopes=["read", "report"], agent_id="host")
-        files = {"ca_file": str(authority.file), "token_file": str(token_file(tmp_path, made["token"]))}
-        with agent(tmp_path, url, tree, **files):
-            wait_until(lambda: [row["state"] for row in operator.agents()] == ["Unsigned"])
-            operator.revoke_token(made["id"])
-            wait_until(lambda: state_of(tmp_path)["state"] == State.TOKEN_REFUSED)
-            assert "which may be expired or revoked" in state_of(tmp_path)["error"]
-            assert len(tree.accepted) == 1
-        other = operator.create_token("web-2", kind="agent", scopes=["read", "report"], agent_id="another")
-        path = token_file(tmp_path, other["token"])
-        with (
-            client_to(url, ca_file=str(authority.file), token_file=str(path), agent_id="host") as client,
-            pytest.raises(NotPermittedError, match="expected another, for which the token"),
-        ):
-            client.post_report(lambda: "host", REPORT)
 
 
 @contextmanager

@@ -210,13 +210,6 @@ def test_missing_file_is_never_created(root: Path) -> None:
     assert not (root / "gr" / "missing").exists()
 
 
-def test_endless_file_is_not_read_for_ever(root: Path) -> None:
-    (root / "gr" / "endless").symlink_to("/dev/zero")
-    with pytest.raises(OSError, match=str(MAX_READ_BYTES)) as caught:
-        ProcTree(root).read("gr", "endless")
-    assert caught.value.errno == errno.EFBIG
-
-
 @pytest.mark.bpf
 def test_the_agent_keeps_a_table_in_the_real_one(tmp_path: Path, host: BpfHost) -> None:
     tree = AutoTree(ProcTree(tmp_path / "proc"), BpfTree(lambda: host))

@@ -100,13 +100,6 @@ def test_a_roll_back_is_offered_as_urgent_and_its_text_carries_the_mark(api):
         api.move(back["serial"])
 
 
-def test_a_roll_back_is_not_urgent_where_the_mover_says_so(api):
-    api.move(0)
-    api.move(1)
-    assert api.request("POST", f"{CHAMPION}/rollback", json={"urgent": False}).json()["urgent"] is False
-    assert "\nserial 3\n" in table_offered(api)
-
-
 def test_a_move_is_urgent_only_where_the_mover_says_so(api):
     assert api.move(0)["urgent"] is False
     assert "\nserial 1\n" in table_offered(api)
@@ -118,14 +111,6 @@ def test_a_roll_back_does_not_take_over_the_mark_of_the_deployment_that_it_resto
     api.move(0, urgent=True)
     api.move(1)
     assert api.request("POST", f"{CHAMPION}/rollback", json={"urgent": False}).json()["urgent"] is False
-
-
-def test_the_history_and_the_list_show_which_moves_were_urgent(api):
-    api.move(0)
-    api.move(1)
-    api.request("POST", f"{CHAMPION}/rollback")
-    assert [row["urgent"] for row in api.get(f"{CHAMPION}/history").json()["items"]] == [True, False, False]
-    assert [row["urgent"] for row in api.get("/v1/channels").json()["items"]] == [True]
 
 
 @pytest.mark.parametrize("urgent", [1, "true", None])

@@ -221,15 +221,6 @@ def test_with_a_root_document_a_channel_moves_only_to_a_signed_ensemble(signing,
     assert signing.request("PUT", CHAMPION, json={"digest": digest}).json()["serial"] == 1
 
 
-def test_a_move_needs_as_many_publishers_as_the_threshold_says(signing, keys, problem):
-    add_root(signing, keys.envelope(2, publishers=[keys.publisher, keys.second_publisher], threshold=2))
-    digest = signing.publish()
-    add_signature(signing, digest, keys.publisher)
-    problem(signing.request("PUT", CHAMPION, json={"digest": digest}), status=409)
-    add_signature(signing, digest, keys.second_publisher)
-    assert signing.request("PUT", CHAMPION, json={"digest": digest}).status_code == 201
-
-
 def test_the_key_of_a_removed_publisher_permits_no_move_and_no_roll_back(signing, keys, problem):
     signed_move(signing, keys, 0)
     signed_move(signing, keys, 1)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 
 from sqlalchemy.exc import OperationalError
 
@@ -14,20 +13,6 @@ KEY = ("gr", "champion")
 LONG_S = 30.0
 # Longer than any test: what is found without `announce` is found by nothing else.
 NEVER_MS = 3_600_000
-
-
-def test_a_move_from_another_thread_wakes_too():
-    async def scenario():
-        watch = ChannelWatch(dict, recheck_ms=NEVER_MS)
-        waiting = asyncio.create_task(watch.wait(KEY, serial=3, timeout_s=LONG_S))
-        await asyncio.sleep(0)
-        thread = threading.Thread(target=watch.announce, args=(KEY,), kwargs={"serial": 4})
-        thread.start()
-        woken = await waiting
-        thread.join()
-        return woken
-
-    assert asyncio.run(scenario())
 
 
 def test_a_move_between_the_look_and_the_wait_is_not_missed():

@@ -99,23 +99,6 @@ def test_a_move_that_fails_behind_its_publication_says_what_is_done(command, ens
     assert (status, error) == (2, f"ccatune: no ({ensemble_file()} is published, --channel alone failed)\n")
 
 
-def test_a_name_that_leads_to_another_channel_moves_none(command, ensemble_file):
-    command("publish", ensemble_file(), "--channel", "champion")
-    digest = Ensemble.load(ensemble_file()).digest
-    for words in (
-        ("set", "gr", "champion#x", digest),
-        ("set", "gr", "champion?dry-run=1", digest),
-        ("set", "gr", "zz/../champion", digest),
-        ("set", "roccet/../gr", "champion", digest),
-        ("set", "gr", "champion", f"{digest}#x"),
-        ("rollback", "gr", "champion/rollback#"),
-    ):
-        status, _, error = command("channels", *words)
-        assert (status, error.count("\n")) == (2, 1)
-    assert len(json.loads(command("channels", "history", "gr", "champion", "--json")[1])) == 1
-    assert command("ensembles", "show", f"{digest}#x")[0] == 2
-
-
 def test_one_bad_file_keeps_the_good_ones_from_being_published(command, ensemble_file, tmp_path):
     bad = tmp_path / "bad.json"
     bad.write_text(ensemble_file().read_text(encoding="utf-8").replace("60000", "61000"), encoding="utf-8")
@@ -123,24 +106,6 @@ def test_one_bad_file_keeps_the_good_ones_from_being_published(command, ensemble
     assert status == 2
     assert error.startswith(f"ccatune: {bad}: ")
     assert json.loads(command("ensembles", "list", "--json")[1]) == []
-
-
-def test_a_channel_is_set_rolled_back_and_listed(command, ensemble_file):
-    digests = []
-    for number in (1, 2):
-        command("publish", ensemble_file(number))
-        digests.append(Ensemble.load(ensemble_file(number)).digest)
-        assert command("channels", "set", "gr", "champion", digests[-1])[0] == 0
-    status, out, _ = command("channels", "rollback", "gr", "champion", "--json")
-    assert (status, json.loads(out)["digest"]) == (0, digests[0])
-    listed = command("channels", "list")[1]
-    assert short(digests[0]) in listed
-    assert short(digests[1]) not in listed
-    assert [row["serial"] for row in json.loads(command("channels", "history", "gr", "champion", "--json")[1])] == [
-        3,
-        2,
-        1,
-    ]
 
 
 def test_a_roll_back_is_urgent_and_other_moves_are_not_unless_the_command_says_so(command, ensemble_file):
@@ -177,21 +142,6 @@ def test_a_move_from_a_serial_that_is_gone_is_refused(command, ensemble_file):
     assert status == 2
     assert "it stands at serial 1" in error
     assert command("channels", "set", "gr", "champion", digest, "--if-serial", 1)[0] == 0
-
-
-def test_an_ensemble_comes_out_as_it_went_in(command, ensemble_file):
-    path = ensemble_file(5)
-    command("publish", path)
-    status, out, _ = command("ensembles", "show", Ensemble.load(path).digest)
-    assert status == 0
-    assert out == path.read_text(encoding="utf-8")
-
-
-def test_what_the_registry_refuses_is_told_in_one_line(command):
-    status, out, error = command("channels", "set", "gr", "champion", "sha256:" + "0" * 64)
-    assert (status, out) == (2, "")
-    assert error.count("\n") == 1
-    assert "404 expected the digest of a published ensemble" in error
 
 
 def test_a_registry_that_is_not_there_is_told_in_one_line(capsys, new_database_url):

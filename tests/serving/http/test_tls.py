@@ -19,7 +19,6 @@ import ccatune
 from serving.database import open_database
 from serving.errors import SettingsError
 from serving.http.tls import RegistryTls, TlsFiles
-from serving.server import bind
 from serving.settings import ServingSettings, load_settings
 from tests.serving.certificates import Authority, Pair
 from tests.serving.process import Process
@@ -275,15 +274,6 @@ def test_sighup_loads_a_renewed_certificate_without_a_restart(authority: Authori
         status, _, err = process.end()
     assert status == 0
     assert "the previous certificate stays in force: tls_key_file" in err
-
-
-def test_address_that_others_reach_needs_tls_or_its_own_word(authority: Authority) -> None:
-    pair = authority.issue()
-    with pytest.raises(SettingsError, match=r"expected a loopback address, or TLS, got '0\.0\.0\.0' without TLS"):
-        bind(ServingSettings(host="0.0.0.0", port=0))
-    for changed in ({"tls_cert_file": pair.cert, "tls_key_file": pair.key}, {"insecure_bind": True}):
-        settings = ServingSettings.model_validate({"host": "0.0.0.0", "port": 0, **changed})
-        bind(settings).close()
 
 
 def test_start_with_bad_tls_files_makes_no_database(

@@ -28,11 +28,6 @@ def test_pae_is_that_of_the_protocol():
     assert encoded == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
 
 
-def test_pae_counts_bytes():
-    assert pae("ü", "ü".encode()) == b"DSSEv1 2 \xc3\xbc 2 \xc3\xbc"
-    assert pae("", b"") == b"DSSEv1 0  0 "
-
-
 @given(*[st.text(st.characters(codec="utf-8"), max_size=20), st.binary(max_size=20)] * 2)
 def test_different_documents_have_different_signed_bytes(type_1, payload_1, type_2, payload_2):
     assert (pae(type_1, payload_1) == pae(type_2, payload_2)) == ((type_1, payload_1) == (type_2, payload_2))
@@ -65,13 +60,6 @@ def test_no_bit_of_payload_or_signature_can_be_changed(payload, payload_bit, sig
     (key_id, signature), public = *envelope.signatures.items(), {key("a").public.key_id: key("a").public}
     assert not Envelope(TYPE, flip(payload, payload_bit), envelope.signatures).signers(public)
     assert not Envelope(TYPE, payload, {key_id: flip(signature, signature_bit)}).signers(public)
-
-
-def test_a_signature_of_one_type_does_not_hold_for_another():
-    envelope = Envelope.sign(TYPE, b"{}", keys("a"))
-    public = {key("a").public.key_id: key("a").public}
-    assert envelope.signers(public)
-    assert not Envelope(TYPE + "x", b"{}", envelope.signatures).signers(public)
 
 
 def test_a_signature_under_the_id_of_another_key_does_not_hold():
@@ -178,9 +166,3 @@ def test_any_json_is_an_envelope_or_a_signature_error(data):
     except SignatureError:
         return
     assert envelope.to_json() == {**data, "signatures": sorted(data["signatures"], key=lambda one: one["keyid"])}
-
-
-@given(st.binary(max_size=300))
-def test_any_bytes_are_an_envelope_or_a_signature_error(content):
-    with pytest.raises(SignatureError):
-        Envelope.parse(content)

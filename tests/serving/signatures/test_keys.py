@@ -143,16 +143,6 @@ def test_a_saved_key_loads_again_and_only_its_owner_may_read_it(tmp_path, passph
     assert path.read_bytes().startswith(begin)
 
 
-@pytest.mark.parametrize("passphrase", [b"", b"x" * 1024])
-def test_a_passphrase_that_protects_nothing_is_refused(tmp_path, passphrase):
-    path = tmp_path / "a.pem"
-    with pytest.raises(SignatureError, match="expected a passphrase of 1 to 1023 bytes"):
-        key("a").save(path, passphrase=passphrase)
-    assert not path.exists()
-    with pytest.raises(SignatureError, match="expected a passphrase of 1 to 1023 bytes"):
-        PrivateKey.load(private_file(path, pem(key("a")._key)), passphrase=passphrase)
-
-
 def test_a_key_replaces_no_file_and_follows_no_link(tmp_path):
     path, link = tmp_path / "a.pem", tmp_path / "link.pem"
     key("a").save(path)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kmod.ensemble import canonical_json
-from serving.signatures import Envelope, Role, Root, SignatureError, SignedRoot
+from serving.signatures import Envelope, Root, SignatureError, SignedRoot
 from serving.signatures.root import ROOT_TYPE
 from tests.serving.signatures.keyring import DIGEST, NOW_S, key, keys, make_root, role, signed
 
@@ -171,13 +171,6 @@ def test_a_document_of_another_type_is_no_root():
             SignedRoot.first(Envelope.sign(kind, payload, keys("r1")))
 
 
-def test_a_changed_document_is_no_root():
-    envelope = signed(make_root(), "r1")
-    other = make_root(publisher="evil").to_payload()
-    with pytest.raises(SignatureError, match="got 0 that hold"):
-        SignedRoot.first(Envelope(ROOT_TYPE, other, envelope.signatures))
-
-
 def test_the_next_version_needs_the_old_and_the_new_root_keys():
     old = SignedRoot.first(signed(make_root(root="r1 r2 r3", thresholds={"root": 2}), "r1 r2"))
     new = make_root(2, root="r3 r4 r5", thresholds={"root": 2})
@@ -187,13 +180,6 @@ def test_the_next_version_needs_the_old_and_the_new_root_keys():
     # r3 is a root key of both versions, so its one signature counts in each.
     for names in ("r1 r3 r4", "r1 r2 r4 r5"):
         assert old.next(signed(new, names)).root == new
-
-
-def test_a_chain_goes_from_version_to_version_while_all_keys_change():
-    now = SignedRoot.first(signed(make_root(1, root="r1"), "r1"))
-    for version in range(2, 6):
-        now = now.next(signed(make_root(version, root=f"r{version}"), f"r{version - 1} r{version}"))
-    assert now.root.version == 5
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 5, 2**63 - 1])
@@ -208,13 +194,6 @@ def test_a_chain_stays_with_its_registry():
     for name in ("prod", "LAB", "lab."):
         with pytest.raises(SignatureError, match=f"expected a document of lab, got one of {name}"):
             now.next(signed(make_root(2, of=name), "r1"))
-
-
-def test_a_removed_root_key_ends_with_its_version():
-    now = SignedRoot.first(signed(make_root(root="r1 stolen"), "r1"))
-    now = now.next(signed(make_root(2, root="r1"), "r1"))
-    with pytest.raises(SignatureError, match="got 0 that hold"):
-        now.next(signed(make_root(3, root="stolen"), "stolen"))
 
 
 def test_a_document_expires_at_its_second():
@@ -235,8 +214,3 @@ def test_a_key_counts_in_its_own_role_alone(name, names):
     else:
         with pytest.raises(SignatureError):
             root.require_signers([envelope], name, "x")
-
-
-def test_a_role_is_a_set():
-    a = key("a").public.key_id
-    assert Role(frozenset([a, a])) == Role(frozenset([a]))
