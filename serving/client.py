@@ -132,7 +132,6 @@ class RegistryClient:
         parts = _parse(url)
         # Errors show this URL, so it does not contain the user's name and password.
         self.url = str(parts.copy_with(userinfo=b"")).rstrip("/")
-        self._timeout_s = timeout_s
         self._sleep = sleep
         self._http = httpx.Client(
             base_url=parts,
@@ -261,17 +260,6 @@ class RegistryClient:
     def channel(self, cca: str, channel: str) -> Json:
         """Return the channel's current deployment, with its ensemble."""
         return _read(_Deployment, self._ask("GET", require_channel(cca, channel)))
-
-    def wait_for_channel(self, cca: str, channel: str, *, etag: str | None, wait_s: float) -> httpx.Response:
-        """Long poll: return a 200 with the deployment, or a 304 if `etag` stayed current for `wait_s` seconds."""
-        headers = {"If-None-Match": etag} if etag is not None else {}
-        return self._ask(
-            "GET",
-            require_channel(cca, channel),
-            params={"wait": f"{wait_s:g}"},
-            headers=headers,
-            timeout=self._timeout_s + wait_s,
-        )
 
     def channels(self, *, cca: str | None = None) -> Iterator[Json]:
         """Yield the current deployment of each channel."""

@@ -24,7 +24,6 @@ Scope = Literal["publish", "move", "roll-out", "report", "read", "admin"]
 PrincipalKind = Literal["human", "agent", "ci"]
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
-LIMITED_SCOPES: Final = frozenset(SCOPES) - {"admin"}
 
 
 @dataclass(slots=True, eq=False)

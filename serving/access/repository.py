@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session, contains_eager
 
-from serving.database import AuditRow, PrincipalRow, RegistryRow, TokenRow, insert_or_find
+from serving.database import AuditRow, PrincipalRow, RegistryRow, TokenRow, insert_or_find, narrowed
 
 
 class ChangedToken(NamedTuple):
@@ -93,11 +93,9 @@ def token_page(session: Session, *, principal: str | None, before_id: int | None
     """Return tokens with an id below `before_id`, newest first, with their principals."""
     query = select(TokenRow).join(TokenRow.principal).options(contains_eager(TokenRow.principal))
     query = query.order_by(TokenRow.id.desc()).limit(limit)
-    if principal is not None:
-        query = query.where(PrincipalRow.name == principal)
     if before_id is not None:
         query = query.where(TokenRow.id < before_id)
-    return session.scalars(query).all()
+    return session.scalars(narrowed(query, (PrincipalRow.name, principal))).all()
 
 
 def write_last_use(session: Session, ids: Sequence[int], *, now: datetime) -> None:
@@ -118,9 +116,7 @@ def audit_page(
 ) -> Sequence[AuditRow]:
     """Return entries of the audit log with an id below `before_id`, newest first."""
     query = select(AuditRow).order_by(AuditRow.id.desc()).limit(limit)
-    for column, wanted in ((AuditRow.actor, actor), (AuditRow.action, action), (AuditRow.target, target)):
-        if wanted is not None:
-            query = query.where(column == wanted)
     if before_id is not None:
         query = query.where(AuditRow.id < before_id)
-    return session.scalars(query).all()
+    asked = ((AuditRow.actor, actor), (AuditRow.action, action), (AuditRow.target, target))
+    return session.scalars(narrowed(query, *asked)).all()

@@ -118,6 +118,7 @@ class TokenRead(BaseModel):
     @classmethod
     def of(cls, row: TokenRow, *, now: datetime) -> TokenRead:
         """Build it from the row. The row's principal must be loaded."""
+        own = ("agent_id", "created_at", "expires_at", "revoked_at", "last_used_at")
         return cls(
             id=row.public_id,
             principal=row.principal.name,
@@ -126,11 +127,7 @@ class TokenRead(BaseModel):
             scopes=row.scopes.split(),
             ccas=None if row.ccas is None else row.ccas.split(),
             channels=None if row.channels is None else row.channels.split(),
-            agent_id=row.agent_id,
-            created_at=row.created_at,
-            expires_at=row.expires_at,
-            revoked_at=row.revoked_at,
-            last_used_at=row.last_used_at,
+            **{name: getattr(row, name) for name in own},
         )
 
 

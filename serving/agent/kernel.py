@@ -125,6 +125,14 @@ def _installed_host() -> BpfHost:
     return BpfHost()
 
 
+@contextlib.contextmanager
+def _missing_is_not_loaded() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotLoadedError(errno.ENOENT, error.strerror or str(error), error.filename) from error
+
+
 class BpfTree:
     """The files of the CCAs that run in BPF. Every access starts `ccatune-bpf`, which takes a few milliseconds.
 
@@ -138,17 +146,13 @@ class BpfTree:
     def write(self, cca: str, file: str, text: str) -> None:
         """As Tree.write, with the program's errno."""
         text.encode("ascii")
-        try:
+        with _missing_is_not_loaded():
             self._host().write(cca, file, text)
-        except FileNotFoundError as error:
-            raise NotLoadedError(errno.ENOENT, error.strerror or str(error), error.filename) from error
 
     def read(self, cca: str, file: str) -> str:
         """As Tree.read, with the program's errno."""
-        try:
+        with _missing_is_not_loaded():
             data = self._host().read_bytes(cca, file)
-        except FileNotFoundError as error:
-            raise NotLoadedError(errno.ENOENT, error.strerror or str(error), error.filename) from error
         if len(data) > MAX_READ_BYTES:
             raise OSError(errno.EFBIG, f"more than {MAX_READ_BYTES} bytes", f"{cca}/{file}")
         return _decode(data, f"{cca}/{file}")

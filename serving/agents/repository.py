@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from serving.access.grants import Grant
-from serving.database import AgentRow
+from serving.database import AgentRow, narrowed
 
 _KEY = ("agent_id", "cca")
 
@@ -58,22 +58,10 @@ def page_in_order(
     within: Grant,
 ) -> Sequence[AgentRow]:
     """Return rows within the grant with an id above `after_id`, in the order in which the agents first reported."""
-    query = select(AgentRow).order_by(AgentRow.id).limit(limit)
-    if cca is not None:
-        query = query.where(AgentRow.cca == cca)
-    if channel is not None:
-        query = query.where(AgentRow.channel == channel)
-    if state is not None:
-        query = query.where(AgentRow.state == state)
-    if after_id is not None:
-        query = query.where(AgentRow.id > after_id)
-    if within.ccas is not None:
-        query = query.where(AgentRow.cca.in_(within.ccas))
-    if within.channels is not None:
-        query = query.where(AgentRow.channel.in_(within.channels))
-    if within.agent_id is not None:
-        query = query.where(AgentRow.agent_id == within.agent_id)
-    return session.scalars(query).all()
+    query = select(AgentRow).where(AgentRow.id > (after_id or 0)).order_by(AgentRow.id).limit(limit)
+    asked = ((AgentRow.cca, cca), (AgentRow.channel, channel), (AgentRow.state, state))
+    granted = ((AgentRow.cca, within.ccas), (AgentRow.channel, within.channels), (AgentRow.agent_id, within.agent_id))
+    return session.scalars(narrowed(query, *asked, *granted)).all()
 
 
 def delete_agent(session: Session, agent_id: str) -> int:

@@ -9,7 +9,7 @@ from sqlalchemy import Select, delete, select
 from sqlalchemy.orm import Session, contains_eager
 
 from serving.access.grants import Grant
-from serving.database import ChannelRow, DeploymentRow, EnsembleRow, insert_or_find
+from serving.database import ChannelRow, DeploymentRow, EnsembleRow, insert_or_find, narrowed
 
 
 def _channel_for_update(session: Session, *, cca: str, name: str) -> ChannelRow | None:
@@ -96,16 +96,9 @@ def list_page(
 
     The channels have an id above `after_id`. They are in the order of their ids.
     """
-    query = _currents().order_by(ChannelRow.id).limit(limit)
-    if cca is not None:
-        query = query.where(ChannelRow.cca == cca)
-    if after_id is not None:
-        query = query.where(ChannelRow.id > after_id)
-    if within.ccas is not None:
-        query = query.where(ChannelRow.cca.in_(within.ccas))
-    if within.channels is not None:
-        query = query.where(ChannelRow.name.in_(within.channels))
-    return session.scalars(query).all()
+    query = _currents().where(ChannelRow.id > (after_id or 0)).order_by(ChannelRow.id).limit(limit)
+    granted = ((ChannelRow.cca, within.ccas), (ChannelRow.name, within.channels))
+    return session.scalars(narrowed(query, (ChannelRow.cca, cca), *granted)).all()
 
 
 def history_page(

@@ -77,17 +77,12 @@ class DeploymentRead(BaseModel):
     @classmethod
     def of(cls, row: DeploymentRow, *, registry: str) -> DeploymentRead:
         """Build it from the row. The row's channel must be loaded."""
+        own = ("serial", "digest", "hold_back_permille", "urgent", "note", "restores_serial", "deployed_at")
         return cls(
             registry=registry,
             cca=row.channel.cca,
             channel=row.channel.name,
-            serial=row.serial,
-            digest=row.digest,
-            hold_back_permille=row.hold_back_permille,
-            urgent=row.urgent,
-            note=row.note,
-            restores_serial=row.restores_serial,
-            deployed_at=row.deployed_at,
+            **{name: getattr(row, name) for name in own},
         )
 
 

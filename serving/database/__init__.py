@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The registry's database: its models, sessions and migrations."""
 
-from serving.database.engine import Database, insert_or_find
+from serving.database.engine import Database, insert_or_find, narrowed
 from serving.database.migrate import migrate, require_current_schema
 from serving.database.models import (
     ADDRESS_CHARS,
@@ -39,6 +39,7 @@ __all__ = [
     "TokenRow",
     "insert_or_find",
     "migrate",
+    "narrowed",
     "open_database",
     "registry_name",
     "require_current_schema",

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import ColumnElement, Connection, Engine, Select, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError
 from sqlalchemy.orm import Session
@@ -160,6 +160,17 @@ def _prepare_postgresql(engine: Engine, *, shown_url: str) -> None:
                 f"database {shown_url}: expected the encoding UTF8, got {encoding}; make another database with "
                 "`createdb --encoding=UTF8 --locale=C --template=template0 NEW_NAME`"
             )
+
+
+def narrowed(query: Select[Row], *conditions: tuple[ColumnElement[Any], Any]) -> Select[Row]:
+    """Return the query for rows whose columns have the given values. A value of None is no condition.
+
+    A set is a condition of membership.
+    """
+    for column, wanted in conditions:
+        if wanted is not None:
+            query = query.where(column.in_(wanted) if isinstance(wanted, frozenset) else column == wanted)
+    return query
 
 
 def insert_or_find(session: Session, row: Row, *, find: Callable[[], Row | None]) -> tuple[Row, bool]:

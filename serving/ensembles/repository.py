@@ -34,13 +34,9 @@ def page_newest_first(
 ) -> Sequence[EnsembleRow]:
     """Return rows with an id below `before_id`, newest first. Only of the algorithms `within_ccas`, if not None."""
     query = select(EnsembleRow).order_by(EnsembleRow.id.desc()).limit(limit)
-    if cca is not None:
-        query = query.where(EnsembleRow.cca == cca)
     if before_id is not None:
         query = query.where(EnsembleRow.id < before_id)
-    if within_ccas is not None:
-        query = query.where(EnsembleRow.cca.in_(within_ccas))
-    return session.scalars(query).all()
+    return session.scalars(database.narrowed(query, (EnsembleRow.cca, cca), (EnsembleRow.cca, within_ccas))).all()
 
 
 def signatures(session: Session, *, digest: str) -> Sequence[EnsembleSignatureRow]:

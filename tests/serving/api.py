@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -17,6 +18,8 @@ from serving.database import Database
 from serving.settings import ServingSettings
 
 Part = TypeVar("Part")
+# Runs a command line, and gives its exit status, output and errors.
+Command = Callable[..., tuple[int, str, str]]
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

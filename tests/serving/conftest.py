@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
+import ccatune
 from serving.access.grants import local_caller
 from serving.access.service import create_admin_token
 from serving.access.token_text import new_token
 from serving.app import create_app
 from serving.database import Database, migrate
 from serving.settings import ServingSettings
-from tests.serving.api import Api, Clock, make_ensemble, problem_of
+from tests.serving.api import Api, Clock, Command, make_ensemble, problem_of
 from tests.serving.postgresql import PostgreSql, postgresql_binaries
+from tests.serving.signing import Keys
 
 
 @pytest.fixture(scope="session")
@@ -76,6 +78,24 @@ def api(database_url: str) -> Iterator[Api]:
     yield Api(app, database, clock, new.text)
     app.state.context.close()
     database.close()
+
+
+@pytest.fixture
+def keys() -> Keys:
+    """Generated keys of a root, of two publishers and of the registry."""
+    return Keys()
+
+
+@pytest.fixture
+def run_command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command of `ccatune`; gives its exit status, output and errors."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        status = ccatune.run([*map(str, words)])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from __future__ import annotations
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import pytest
 
-import ccatune
 from serving.client import RegistryClient
 from serving.database import open_database
 from serving.errors import RegistryClientError
@@ -97,15 +96,6 @@ def test_roll_back_whose_answer_is_lost_goes_back_once(registry: Running) -> Non
     with breaking(registry, b"POST") as url, RegistryClient(url, sleep=lambda _: None) as client:
         assert client.roll_back("gr", "champion")["digest"] == digests[1]
     assert serials(registry) == [4, 3, 2, 1]
-
-
-def test_publish_with_a_channel_survives_a_lost_answer(
-    registry: Running, ensemble_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with breaking(registry, b"PUT") as url:
-        assert ccatune.run(["publish", str(ensemble_file()), "--channel", "champion", "--url", url]) == 0
-    assert "gr/champion serial 1" in capsys.readouterr().out
-    assert serials(registry) == [1]
 
 
 class _Busy(BaseHTTPRequestHandler):

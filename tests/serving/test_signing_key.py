@@ -5,25 +5,17 @@ from __future__ import annotations
 
 import logging
 
-import httpx
 import pytest
 
 import ccatune
 from serving.app import create_app
 from serving.errors import SettingsError
-from serving.settings import load_settings
-from serving.signatures import DeploymentStatement, Envelope, PrivateKey, check_deployment
-from tests.serving.api import Api, make_ensemble
+from serving.signatures import Envelope, PrivateKey, check_deployment
+from tests.serving.api import Api
 from tests.serving.running import CHAMPION
-from tests.serving.signing import Keys, add_root, key_file, signature, signing_api
+from tests.serving.signing import add_root, key_file, signing_api
 
 pytestmark = pytest.mark.service
-
-
-@pytest.fixture
-def keys() -> Keys:
-    """Generated keys."""
-    return Keys()
 
 
 def serve(*options: str) -> int:
@@ -48,12 +40,6 @@ def test_a_key_that_is_not_there_or_is_no_key_is_an_error_in_words(sqlite_url, t
     path.chmod(0o600)
     assert serve("--database", sqlite_url, "--signing-key-file", str(path)) == 2
     assert "expected a private key as PEM" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("validity_s", [15, 366 * 86_400 + 1])
-def test_a_validity_out_of_range_is_refused(validity_s):
-    with pytest.raises(SettingsError, match="signature_validity_s"):
-        load_settings(signature_validity_s=validity_s)
 
 
 def test_a_start_with_a_key_that_the_newest_root_document_does_not_name_is_refused(api, keys, tmp_path):
@@ -104,26 +90,3 @@ def test_a_stolen_key_is_removed_by_one_root_document_through_a_process_without_
     removal = keys.envelope(2, registry_keys=[new])
     assert [add_root(process, removal).status_code for process in (signing, api)] == [409, 201]
     assert signing_api(api, new, tmp_path).get("/v1/roots").json() == removal
-
-
-def sign_and_publish(url: str, keys: Keys, *numbers: int) -> None:
-    """Upload a root document that is valid for long by the wall clock, and signed ensembles."""
-    root = keys.envelope(expires_s=4_000_000_000)
-    assert httpx.post(f"{url}/v1/roots", json=root).status_code == 201
-    for ensemble in map(make_ensemble, numbers):
-        assert httpx.post(f"{url}/v1/ensembles", json=ensemble.to_json()).status_code == 201
-        signed = signature(ensemble.digest, keys.publisher)
-        assert httpx.post(f"{url}/v1/ensembles/{ensemble.digest}/signatures", json=signed).status_code == 201
-
-
-def move(url: str, number: int) -> None:
-    """Point the champion to the ensemble of that number."""
-    answer = httpx.put(f"{url}{CHAMPION}", json={"digest": make_ensemble(number).digest})
-    assert answer.status_code in {200, 201}, answer.text
-
-
-def verified_serial(offer: httpx.Response, keys: Keys) -> int:
-    """The serial that the registry's key signed, at the time at which it did."""
-    envelope = Envelope.from_json(offer.json()["signatures"]["deployment"])
-    issued_s = DeploymentStatement.from_envelope(envelope).issued_s
-    return check_deployment(keys.document(), envelope, now_s=issued_s)[0].serial

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-import ccatune
 from serving.agent.errors import SecretError
 from serving.commands.options import token_from
 from serving.errors import RegistryClientError
@@ -19,17 +18,11 @@ pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", [
 
 
 @pytest.fixture
-def command(api, capsys, monkeypatch):
+def command(api, run_command, monkeypatch):
     """Runs a command of `ccatune` with the token of an administrator; gives its exit status, output and errors."""
     monkeypatch.setenv("CCATUNE_TOKEN", api.token)
     with Running(api.database, open=False) as registry:
-
-        def run(*words):
-            status = ccatune.run([*map(str, words), "--url", registry.url])
-            captured = capsys.readouterr()
-            return status, captured.out, captured.err
-
-        yield run
+        yield lambda *words: run_command(*words, "--url", registry.url)
 
 
 def create(command, *options):

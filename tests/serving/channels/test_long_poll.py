@@ -46,14 +46,6 @@ def test_a_poll_is_answered_when_another_process_moves_the_channel(registry, api
     assert poll.answer().json()["serial"] == 2
 
 
-def test_a_move_of_another_channel_does_not_end_the_poll(registry, api):
-    poll = Poll(registry, etag=registry.get(etag=None, wait=0).headers["etag"])
-    api.move(1, channel="canary")
-    assert poll.is_held
-    api.move(1)
-    assert poll.answer().json()["serial"] == 2
-
-
 def test_a_poll_whose_time_is_out_is_answered_304(registry):
     etag = registry.get(etag=None, wait=0).headers["etag"]
     answer = registry.get(etag=etag, wait=0.2)
@@ -62,24 +54,6 @@ def test_a_poll_whose_time_is_out_is_answered_304(registry):
 
 def test_a_poll_that_holds_another_deployment_is_answered_at_once(registry):
     assert registry.get(etag='"lab:0:other"', wait=LONG_S).json()["serial"] == 1
-
-
-def test_many_polls_are_held_at_once_and_all_hear_of_the_move(registry, api):
-    etag = registry.get(etag=None, wait=0).headers["etag"]
-
-    async def scenario() -> list[int]:
-        limits = httpx.Limits(max_connections=None)
-        async with httpx.AsyncClient(base_url=registry.url, timeout=LONG_S, limits=limits) as client:
-            polls = [
-                asyncio.create_task(client.get(CHAMPION, params={"wait": LONG_S}, headers={"If-None-Match": etag}))
-                for _ in range(100)
-            ]
-            done, _ = await asyncio.wait(polls, timeout=0.5)
-            assert not done
-            await asyncio.to_thread(api.move, 1)
-            return [answer.json()["serial"] for answer in await asyncio.gather(*polls)]
-
-    assert asyncio.run(scenario()) == [2] * 100
 
 
 def test_an_orderly_stop_sends_held_polls_home(api):
@@ -113,13 +87,6 @@ def test_a_poll_of_an_absent_channel_is_held_until_its_first_deployment(empty_re
     httpx.put(f"{empty_registry.url}{CHAMPION}", json={"digest": digest}).raise_for_status()
     answer = poll.answer()
     assert (answer.status_code, answer.json()["serial"]) == (200, 1)
-
-
-def test_a_first_deployment_by_another_process_ends_the_poll(empty_registry, api):
-    poll = Poll(empty_registry, etag=None)
-    assert poll.is_held
-    api.move(0)
-    assert poll.answer().json()["serial"] == 1
 
 
 def test_a_deletion_by_another_process_ends_the_poll_and_a_new_channel_is_offered_again(registry, api):

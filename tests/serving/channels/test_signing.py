@@ -26,12 +26,6 @@ START_S = int(START.timestamp())
 
 
 @pytest.fixture
-def keys() -> Keys:
-    """Generated keys."""
-    return Keys()
-
-
-@pytest.fixture
 def signing(api, keys, tmp_path) -> Api:
     """A registry that signs, with a root document. The clock stands at the begin of a step."""
     assert START_S % STEP_S == 0

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -18,23 +18,17 @@ from serving.commands.printing import age_in_words
 from serving.commands.printing import short_digest as short
 from serving.database import AgentRow
 from serving.errors import RegistryClientError
-from tests.serving.api import make_ensemble
+from tests.serving.api import Command, make_ensemble
 from tests.serving.running import Running
 
 pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)]
 
 
 @pytest.fixture
-def command(api, capsys) -> Iterator[Callable[..., tuple[int, str, str]]]:
-    """Runs a command of `ccatune`; gives its exit status, output and errors."""
+def command(api, run_command) -> Iterator[Command]:
+    """Runs a command of `ccatune` on the registry; gives its exit status, output and errors."""
     with Running(api.database) as registry:
-
-        def run(*words: object) -> tuple[int, str, str]:
-            status = ccatune.run([*map(str, words), "--url", registry.url])
-            captured = capsys.readouterr()
-            return status, captured.out, captured.err
-
-        yield run
+        yield lambda *words: run_command(*words, "--url", registry.url)
 
 
 def test_publish_says_what_is_new_and_what_was_there(command, ensemble_file):

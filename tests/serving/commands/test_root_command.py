@@ -5,34 +5,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import ccatune
 from serving.client import RegistryClient
 from serving.commands.signed_files import read_root
 from serving.errors import RegistryClientError
 from serving.signatures import Envelope, Root, SignedRoot
 from serving.signatures.root import ROOT_TYPE
+from tests.serving.api import Command
 from tests.serving.running import Running
 from tests.serving.signatures.keyring import DAY_S, key, make_root, signed
 
-Command = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def command(capsys, tmp_path, monkeypatch) -> Command:
+def command(run_command, tmp_path, monkeypatch) -> Command:
     """Runs a command of `ccatune` in an empty folder; gives its exit status, output and errors."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*words: object) -> tuple[int, str, str]:
-        status = ccatune.run([*map(str, words)])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
+    return run_command
 
 
 def public(name: str) -> str:

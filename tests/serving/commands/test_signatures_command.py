@@ -13,26 +13,18 @@ from pathlib import Path
 import click
 import pytest
 
-import ccatune
 from kmod.ensemble import Ensemble
 from serving.signatures import EnsembleStatement, Envelope, PrivateKey, sign_ensemble
 from serving.signatures.root import ROOT_TYPE
+from tests.serving.api import Command
 from tests.serving.running import Running
 from tests.serving.signatures.keyring import key, make_root
 
-Command = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def command(capsys) -> Command:
+def command(run_command) -> Command:
     """Runs a command of `ccatune`; gives its exit status, output and errors."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        status = ccatune.run([*map(str, words)])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
+    return run_command
 
 
 @pytest.fixture
@@ -60,10 +52,6 @@ def passphrase_file(path: Path, content: bytes = b"correct horse\nsecond line\n"
     path.write_bytes(content)
     path.chmod(mode)
     return path
-
-
-def signatures_of(path: Path) -> set[str]:
-    return set(Envelope.parse(Path(f"{path}.sig").read_bytes()).signatures)
 
 
 def test_key_new_writes_a_private_and_a_public_file(command, tmp_path):
@@ -267,12 +255,3 @@ class TestPublish:
             assert (status, f"({path} is published, {path}.sig is not)" in error) == (2, True)
             command("root", "publish", root_file)
         assert json.loads(command("channels", "list", "--json")[1]) == []
-
-    def test_the_signature_of_another_ensemble_keeps_the_ensemble_from_being_published(
-        self, command, ensemble_file, key_file
-    ):
-        command("sign", ensemble_file(1), "--key", key_file("p1"))
-        Path(f"{ensemble_file(1)}.sig").rename(f"{ensemble_file(2)}.sig")
-        status, _, error = command("publish", ensemble_file(2))
-        assert (status, "expected signatures of gr" in error) == (2, True)
-        assert json.loads(command("ensembles", "list", "--json")[1]) == []

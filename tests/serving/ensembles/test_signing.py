@@ -8,15 +8,9 @@ import threading
 import pytest
 
 from serving.signatures import PrivateKey
-from tests.serving.signing import Keys, add_root, add_signature, signature
+from tests.serving.signing import add_root, add_signature, signature
 
 pytestmark = pytest.mark.service
-
-
-@pytest.fixture
-def keys() -> Keys:
-    """Generated keys."""
-    return Keys()
 
 
 def key_ids(answer) -> list[str]:

@@ -236,18 +236,23 @@ def test_malformed_requests_do_not_fill_the_log(start):
     assert 1 <= len(log.splitlines()) <= 3, log
 
 
-def test_a_revocation_by_another_process_reaches_a_held_poll_before_the_offer(registry, start):
-    other = start()
-    token = registry.new_token("read")
-    client = registry.client(token)
+def held_poll(client: httpx.Client, *, held_s: float) -> tuple[threading.Thread, list[httpx.Response]]:
+    """A long poll that is held for so long already, and the list that gets its answer."""
     etag = client.get(CHAMPION).headers["etag"]
     answers: list[httpx.Response] = []
     poll = threading.Thread(
         target=lambda: answers.append(client.get(f"{CHAMPION}?wait=60", headers={"If-None-Match": etag}))
     )
     poll.start()
-    poll.join(0.5)
+    poll.join(held_s)
     assert poll.is_alive()
+    return poll, answers
+
+
+def test_a_revocation_by_another_process_reaches_a_held_poll_before_the_offer(registry, start):
+    other = start()
+    token = registry.new_token("read")
+    poll, answers = held_poll(registry.client(token), held_s=0.5)
     other.admin.delete(f"/v1/tokens/{public_id_of(token.encode())}").raise_for_status()
     other.move(2)
     poll.join()
@@ -255,15 +260,7 @@ def test_a_revocation_by_another_process_reaches_a_held_poll_before_the_offer(re
 
 
 def test_a_held_poll_whose_token_expires_receives_no_offer(registry):
-    client = registry.client(registry.new_token("read", lifetime_s=2))
-    etag = client.get(CHAMPION).headers["etag"]
-    answers: list[httpx.Response] = []
-    poll = threading.Thread(
-        target=lambda: answers.append(client.get(f"{CHAMPION}?wait=60", headers={"If-None-Match": etag}))
-    )
-    poll.start()
-    poll.join(2.5)
-    assert poll.is_alive()
+    poll, answers = held_poll(registry.client(registry.new_token("read", lifetime_s=2)), held_s=2.5)
     registry.move(3)
     poll.join()
     assert answers[0].status_code == 401

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import signal
 import socket
@@ -130,18 +129,6 @@ def test_renewed_certificate_is_loaded_once_both_files_are_there(authority: Auth
     assert not tls.reload()
     pair.key.write_bytes(renewed)
     assert tls.reload()
-
-
-def test_unchanged_files_are_not_loaded_again(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = authority.issue()
-    tls = RegistryTls(TlsFiles(pair.cert, pair.key))
-    reloads: list[None] = []
-    monkeypatch.setattr(tls, "reload", lambda: reloads.append(None))
-    asyncio.run(tls.reload_if_changed())
-    assert reloads == []
-    authority.issue()
-    asyncio.run(tls.reload_if_changed())
-    assert len(reloads) == 1
 
 
 def running(folder: Path, pair: Pair, **changed: object) -> Running:

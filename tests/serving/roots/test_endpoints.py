@@ -14,12 +14,6 @@ from tests.serving.signing import Keys, add_root, envelope_of, signing_api
 pytestmark = pytest.mark.service
 
 
-@pytest.fixture
-def keys() -> Keys:
-    """Generated keys."""
-    return Keys()
-
-
 def version_of(api: Api) -> int:
     """The version of the newest root document, as an agent reads it."""
     envelope = Envelope.parse(api.get("/v1/roots").content)
