@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, create_engine, event, text
+from sqlalchemy import Connection, Engine, Select, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from serving.database.private import keep_private
 from serving.errors import DatabaseError
@@ -162,7 +162,7 @@ def _prepare_postgresql(engine: Engine, *, shown_url: str) -> None:
             )
 
 
-def narrowed(query: Select[Row], *conditions: tuple[ColumnElement[Any], Any]) -> Select[Row]:
+def narrowed(query: Select[Row], *conditions: tuple[InstrumentedAttribute[Any], Any]) -> Select[Row]:
     """Return the query for rows whose columns have the given values. A value of None is no condition.
 
     A set is a condition of membership.
