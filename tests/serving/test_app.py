@@ -14,13 +14,6 @@ import pytest
 pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)]
 
 
-def test_anonymous_callers_see_that_the_registry_lives_and_how_it_is_spoken_to(api):
-    api = api.anonymous
-    assert api.get("/healthz").json() == {"status": "ok", "registry": "lab"}
-    assert api.get("/v1/docs").status_code == 200
-    assert api.get("/v1/openapi.json").status_code == 200
-
-
 def test_the_docs_page_shows_every_operation_and_loads_nothing_from_elsewhere(api):
     page = api.get("/v1/docs").text
     for path, operations in api.get("/v1/openapi.json").json()["paths"].items():

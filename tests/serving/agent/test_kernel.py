@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import errno
-
 import pytest
 
 from serving.agent.kernel import (
     ParameterRange,
-    errno_in_words,
     look,
     parse_parameters,
     parse_status,
@@ -92,7 +89,3 @@ def test_range_of_the_module_is_inclusive_at_both_ends(minimum: int, maximum: in
     why = why_not_taken(look(tree, "gr"), ensemble())
     assert (why is None) is taken
     assert taken or f"from {minimum} to {maximum}, row 0 has 3000" in str(why)
-
-
-def test_errno_without_words_of_ours_has_the_systems() -> None:
-    assert errno_in_words(OSError(errno.ENOTTY, "x")) == "ENOTTY (Inappropriate ioctl for device)"

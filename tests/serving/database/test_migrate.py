@@ -35,12 +35,6 @@ def test_the_migrations_make_the_schema_of_the_models(empty):
     assert checks == CHECKS
 
 
-def test_migrating_again_changes_nothing(empty):
-    migrate(empty)
-    migrate(empty)
-    require_current_schema(empty)
-
-
 def test_a_migration_that_fails_leaves_the_schema_as_it_was(empty, monkeypatch):
     def fail(*_arguments, **_options):
         raise RuntimeError("cut")

@@ -31,10 +31,6 @@ def test_the_first_start_writes_the_name_and_later_ones_read_it(database):
     assert registry_name(database, wanted="lab", now=NOW) == "lab"
 
 
-def test_the_name_is_local_where_none_was_ever_given(database):
-    assert registry_name(database, wanted=None, now=NOW) == "local"
-
-
 def test_another_name_is_refused_for_serials_were_given_out_under_the_first(database):
     registry_name(database, wanted="lab", now=NOW)
     with pytest.raises(SettingsError, match=r"expected 'lab'.*got 'other'"):
