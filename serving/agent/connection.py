@@ -46,6 +46,8 @@ MAX_AGE_S = 3600.0
 _MAX_KEY_BYTES = 64 * 1024
 
 Clock = Callable[[], float]
+# A file's inode, its size, and the time of its last change in nanoseconds.
+FileStamp = tuple[int, int, int]
 
 _NO_DELAY = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -341,12 +343,12 @@ class ClientTls:
             ) from error
         return context
 
-    def _stamps(self) -> list[tuple[int, int, int] | None]:
-        """Return what changes with the content of each file, or None for no file."""
-        return [_stamp(path) for path in astuple(self._files)]
+    def _stamps(self) -> list[FileStamp | None]:
+        return [file_stamp(path) for path in astuple(self._files)]
 
 
-def _stamp(path: str | None) -> tuple[int, int, int] | None:
+def file_stamp(path: str | Path | None) -> FileStamp | None:
+    """Return what changes with the content of a file, or None for no file."""
     try:
         found = Path(path).stat() if path is not None else None
     except OSError:

@@ -106,11 +106,10 @@ def _cut(text: str, max_chars: int) -> str:
 
 def add_problem_handlers(app: FastAPI) -> None:
     """Answer every error of the application with a problem document."""
-    app.add_exception_handler(ServingError, _serving_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_error)
-    for kind in _DATABASE_ERRORS:
-        app.add_exception_handler(kind, _database_error)
+    for kind in (ServingError, *_DATABASE_ERRORS):
+        app.add_exception_handler(kind, _known_error)
     app.add_exception_handler(Exception, _fault)
 
 
@@ -128,9 +127,10 @@ def fault_response() -> JSONResponse:
     )
 
 
-def _serving_error(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ServingError)  # noqa: S101 - registered for this class
-    return _of_serving_error(error)
+def _known_error(_request: Request, error: Exception) -> JSONResponse:
+    response = problem_of(error)
+    assert response is not None  # registered for these classes  # noqa: S101
+    return response
 
 
 def _of_serving_error(error: ServingError) -> JSONResponse:
@@ -186,10 +186,6 @@ def _allowed(request: Request) -> str:
             route.matches({**request.scope, "method": matched.get(method, method)})[0] == Match.FULL for route in routes
         )
     )
-
-
-def _database_error(_request: Request, error: Exception) -> JSONResponse:
-    return _of_database_error(error)
 
 
 def _of_database_error(error: Exception) -> JSONResponse:

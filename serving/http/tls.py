@@ -23,6 +23,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from serving.agent.connection import FileStamp, file_stamp
 from serving.errors import SettingsError
 from serving.settings import ServingSettings
 
@@ -30,8 +31,6 @@ from serving.settings import ServingSettings
 _FORBIDDEN_MODE = stat.S_IRWXO | stat.S_IWGRP | stat.S_IXGRP
 
 Clock = Callable[[], datetime]
-# Changes with the content of a file: the inode, the size, and the time of the last change in nanoseconds.
-_Stamp = tuple[int, int, int]
 
 _log = logging.getLogger(__name__)
 
@@ -85,8 +84,8 @@ class RegistryTls:
                     f"tls_cert_file {self._files.cert}: expected a certificate and a key that TLS can use, got {error}"
                 ) from error
 
-    def _stamps(self) -> tuple[_Stamp | None, ...]:
-        return tuple(_stamp(path) for path in (self._files.cert, self._files.key))
+    def _stamps(self) -> list[FileStamp | None]:
+        return [file_stamp(path) for path in (self._files.cert, self._files.key)]
 
 
 def tls_of(settings: ServingSettings) -> RegistryTls | None:
@@ -172,11 +171,3 @@ def _reason(error: OSError) -> str:
 def _no_passphrase() -> str:
     """Return no passphrase for a key that needs one. Otherwise OpenSSL would ask for it at the terminal."""
     return ""
-
-
-def _stamp(path: Path) -> _Stamp | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
