@@ -44,6 +44,8 @@ TEST(an_urgent_table_is_read_and_written_back)
 	finish_reading();
 }
 
+#define FIFTEEN "columns p4 p5 p6 p7 p8 p9 p10 p11 p12 p13 p14 p15 top_half whole_range lone_value "
+
 /* Texts that may stand in place of a line, each of them with the same result. */
 struct line_case { u32 line; int error; const char *const *texts; };
 
@@ -143,7 +145,9 @@ TEST(a_malformed_axis_or_column_is_refused_at_its_line)
 	const struct line_case twin_cases[] = {
 		{ 13, -CCA_EINVAL, TEXTS("axis second_axis linear 1 1") },	/* the first once more */
 		{ 14, -CCA_EINVAL, TEXTS("axis first_axis linear 1 1") },	/* a third */
-		{ 14, -CCA_EINVAL, TEXTS("columns p1") },	/* Sixteen are all that there may be: a space behind them is too much. */
+		{ 14, -CCA_EINVAL, TEXTS("columns p1") },
+		/* Sixteen are all that there may be: a space behind them is too much. */
+		{ 14, -CCA_EINVAL, TEXTS(FIFTEEN "narrow ", FIFTEEN "p4") },
 	};
 
 	FOR_ROWS(cases)
