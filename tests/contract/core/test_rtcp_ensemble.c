@@ -231,18 +231,6 @@ TEST(a_recall_looks_up_at_once_or_leaves_the_table)
 	CHECK_EQ(h.f.rtcp_cubic.ens.flow.clock.state, ENS_NO_STATE);
 }
 
-TEST(a_flow_held_back_keeps_the_hosts_parameters_and_its_state)
-{
-	struct ens_table t = table_of(2);
-
-	t.hold_back_permille = 1000;
-	open_new(&t);
-	take(&h, 5, 50 * MS, 0);
-	CHECK(h.f.rtcp_cubic.ens.flow.held_back);
-	CHECK_EQ(h.f.rtcp_cubic.ens.flow.clock.state, 1 * LIMIT_LEVELS);
-	CHECK_EQ(eta_of(&h), DEFAULT_ETA);
-}
-
 static u32 state_of(const struct ens_table *t, const struct rtcp_client *c)
 {
 	struct ens_values values = rtcp_ens_values(t, c);
