@@ -131,7 +131,7 @@ static struct cca_start record_file(u32 id, u32 variant, bool policed)
 	return start;
 }
 
-/* --- the algorithm with R-TCP and nothing around it; that without it is a struct flow ------------------- */
+/* --- the algorithm with R-TCP, nothing around it; the one without is a struct flow -------- */
 
 struct with_rtcp {
 	u32 id;
@@ -246,7 +246,7 @@ struct section {
 
 static struct section sections[VARIANTS];
 
-/* The first time that the recorded flow is in the phase. The core must do what it did on the path. */
+/* The first time that the flow is in the phase. The core must do what it did on the path. */
 static bool find_section(struct section *found, enum phase phase, u32 base, u32 id,
 			 const struct cca_start *start)
 {
