@@ -11,50 +11,78 @@ import gzip
 import json
 import shutil
 import subprocess
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.contract.fuzzing import FLOW, FUZZ, TEXT
 from tests.contract.replaying import RECORDED
 from tests.contract.toolchain import CORE, COUNTED_C, HERE, ToolchainError, compile_program, run_program
 
 REQUIRED_PERCENT = 95.0
+HEADERS = {header.name for header in CORE.glob("*.h")}
 FUZZ_RUNS = {TEXT: 3000, FLOW: 100}
 
 
-@dataclass(frozen=True, order=True)
-class Branch:
-    """A branch within a header: the function and line that hold it, and its place among the line's branches."""
+class Branch(NamedTuple):
+    """A branch of a header: the line and function that hold it, and its place among the line's branches."""
 
+    header: str
     line: int
     function: str
     index: int
 
 
 @dataclass
-class HeaderCoverage:
-    """Branches of a header, and which of them were taken. ran: a line of it was."""
+class Coverage:
+    """Whether each branch was taken, and the headers of which a line ran."""
 
-    seen: set[Branch] = field(default_factory=set)
-    taken: set[Branch] = field(default_factory=set)
-    ran: bool = False
+    taken: dict[Branch, bool] = field(default_factory=dict)
+    ran: set[str] = field(default_factory=set)
+
+    def add(self, data: dict[str, Any]) -> None:
+        """Add what gcov says of one unit."""
+        for file in data["files"]:
+            path = Path(file["file"])
+            if path.parent.name != "core" or path.name not in HEADERS:
+                continue
+            places: Counter[tuple[int, str]] = Counter()
+            for line in file["lines"]:
+                key = (line["line_number"], line.get("function_name", ""))
+                if line.get("count", 0):
+                    self.ran.add(path.name)
+                for branch in line["branches"]:
+                    one = Branch(path.name, *key, places[key])
+                    places[key] += 1
+                    self.taken[one] = self.taken.get(one, False) or branch["count"] > 0
 
     @property
     def percent(self) -> float:
-        """Share of branches taken; a header without any is covered."""
-        return 100.0 * len(self.taken) / len(self.seen) if self.seen else 100.0
+        """Share of branches taken."""
+        return 100.0 * sum(self.taken.values()) / len(self.taken)
 
-    @property
-    def missed(self) -> list[Branch]:
-        """Branches that nothing took, in their order."""
-        return sorted(self.seen - self.taken)
+    def report(self) -> str:
+        """A line a header, then one for each branch missed, then the total."""
+        headers = sorted({branch.header for branch in self.taken})
+        parts = {name: [taken for branch, taken in self.taken.items() if branch.header == name] for name in headers}
+        missed = sorted(branch for branch, taken in self.taken.items() if not taken)
+        return "\n".join([
+            *(line_of(name, taken) for name, taken in parts.items()),
+            *(f"missed: {one.header}:{one.line} {one.function} (branch {one.index})" for one in missed),
+            line_of("all", [*self.taken.values()]),
+        ])  # fmt: skip
 
 
-def measure(folder: Path) -> dict[str, HeaderCoverage]:
-    """Build and run everything in `folder`, and return the coverage of each header of kmod/core.
+def line_of(name: str, taken: list[bool]) -> str:
+    """A line of the report."""
+    percent = 100 * sum(taken) / len(taken)
+    return f"{name:<20} {sum(taken):>4} of {len(taken):>4} branches {percent:6.1f} %"
+
+
+def measure(folder: Path) -> Coverage:
+    """Build and run everything in `folder`, and return the coverage of kmod/core.
 
     Raises ToolchainError when a program fails: what a broken test covers says nothing.
     """
@@ -65,10 +93,10 @@ def measure(folder: Path) -> dict[str, HeaderCoverage]:
         run_counted(sources, [("--seed", "1", "--runs", str(runs))], folder=folder, name=f"fuzz_{target.name}")
     recorded = [(cca, "7", "3000", "recording") for cca in RECORDED]
     run_counted([HERE / "replay" / "record.c"], recorded, folder=folder, name="record")
-    headers = {header.name: HeaderCoverage() for header in sorted(CORE.glob("*.h"))}
+    found = Coverage()
     for counts in folder.glob("*.gcda"):
-        add_counts(headers, read_gcov(counts))
-    return headers
+        found.add(read_gcov(counts))
+    return found
 
 
 def run_counted(sources: list[Path], runs: Iterable[Iterable[str]], *, folder: Path, name: str) -> None:
@@ -89,47 +117,3 @@ def read_gcov(counts: Path) -> dict[str, Any]:
     text = gzip.decompress(result.stdout) if result.stdout[:2] == b"\x1f\x8b" else result.stdout
     data: dict[str, Any] = json.loads(text)
     return data
-
-
-def add_counts(headers: dict[str, HeaderCoverage], data: dict[str, Any]) -> None:
-    """Add one unit's branches to those of the headers."""
-    for file in data["files"]:
-        path = Path(file["file"])
-        if path.parent.name != "core" or path.name not in headers:
-            continue
-        header = headers[path.name]
-        places: dict[tuple[int, str], int] = defaultdict(int)
-        for line in file["lines"]:
-            key = (line["line_number"], line.get("function_name", ""))
-            header.ran |= line.get("count", 0) > 0
-            for branch in line["branches"]:
-                one = Branch(*key, places[key])
-                places[key] += 1
-                header.seen.add(one)
-                if branch["count"]:
-                    header.taken.add(one)
-
-
-def total(headers: dict[str, HeaderCoverage]) -> HeaderCoverage:
-    """All headers as one, for the figure that must reach REQUIRED_PERCENT."""
-    whole = HeaderCoverage()
-    for name, header in headers.items():
-        for branches, own in ((whole.seen, header.seen), (whole.taken, header.taken)):
-            branches.update(Branch(one.line, f"{name}:{one.function}", one.index) for one in own)
-    return whole
-
-
-def report(headers: dict[str, HeaderCoverage]) -> str:
-    """A line a header, then one for each branch missed, then the total."""
-    lines = [
-        f"{name:<20} {len(one.taken):>4} of {len(one.seen):>4} branches {one.percent:6.1f} %"
-        for name, one in headers.items()
-    ]
-    lines += [
-        f"missed: {name}:{branch.line} {branch.function} (branch {branch.index})"
-        for name, one in headers.items()
-        for branch in one.missed
-    ]
-    whole = total(headers)
-    lines.append(f"{'all':<20} {len(whole.taken):>4} of {len(whole.seen):>4} branches {whole.percent:6.1f} %")
-    return "\n".join(lines)

@@ -73,11 +73,6 @@ class FuzzRun:
     found: str
     unreached: tuple[str, ...]
 
-    @property
-    def inputs_per_s(self) -> float:
-        """Inputs that were run in a second, building apart."""
-        return self.inputs / self.seconds if self.seconds else 0.0
-
 
 def build_fuzzer(target: Target, *, folder: Path, guided: bool) -> Path:
     """Compile a target under the sanitizers, for clang's fuzzer (guided) or with our driver."""

@@ -47,7 +47,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # Programs of the guest: they import each other by name.
 sys.path[:0] = [str(REPOSITORY / "tests" / "vm" / "guest"), str(REPOSITORY / "emulation" / "vm")]
 
-from fuzz import near  # noqa: E402 - found on the path just made
+from storm import near  # noqa: E402 - found on the path just made
 
 FILES = ("ensemble", "parameters", "settings", "recording")
 ERRORS = {0, errno.EINVAL, errno.ERANGE, errno.EFBIG, errno.EEXIST, errno.ESTALE}

@@ -16,14 +16,13 @@ Example: python -m tests.prove.kill_bpf --count 50
 
 from __future__ import annotations
 
-import json
 import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -315,8 +314,7 @@ def run_campaign(folder: Path, *, program: Path, agents: int, writes: int, loads
 @click.command()
 @click.option("--count", type=click.IntRange(min=1), default=50, show_default=True, help="Kills of each program.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the moments and of the moves.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def main(*, count: int, seed: int, as_json: bool) -> None:
+def main(*, count: int, seed: int) -> None:
     """Kill each program COUNT times; exit 0 where everything held, 1 where something did not."""
     with tempfile.TemporaryDirectory(prefix="ccatune-kill-bpf-") as folder:
         try:
@@ -326,7 +324,7 @@ def main(*, count: int, seed: int, as_json: bool) -> None:
         except ShortfallError as error:
             click.echo(f"kill_bpf: falls short: {error}")
             sys.exit(1)
-    click.echo(json.dumps(asdict(tally)) if as_json else tally.line())
+    click.echo(tally.line())
 
 
 if __name__ == "__main__":

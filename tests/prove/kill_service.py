@@ -429,24 +429,20 @@ def campaign(*, kills: int, seed: int, kernel: Kernel | None = None) -> Findings
 @click.command()
 @click.option("--kills", type=click.IntRange(min=1), default=50, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the victims and moments.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-def main(*, kills: int, seed: int, as_json: bool) -> None:
+def main(*, kills: int, seed: int) -> None:
     """Kill registry and agents; exit 0 if nothing acknowledged was lost and nothing unsigned was applied."""
     findings = campaign(kills=kills, seed=seed)
-    if as_json:
-        click.echo(json.dumps(findings.__dict__))
-    else:
-        for failure in findings.failures[:20]:
-            click.echo(failure)
-        click.echo(
-            f"kill_service: {findings.kills_of_registry} kills of the registry, {findings.kills_before_ready} "
-            f"of it before its first answer, {findings.kills_of_agents} of agents "
-            f"({findings.kills_in_application} within an application, {findings.kills_with_leftovers} left a temporary "
-            f"file); "
-            f"{findings.ensembles} ensembles and {findings.moves} moves acknowledged, {findings.refused_moves} moves "
-            f"to unsigned ensembles refused, {findings.requests_cut} requests cut, {findings.tables_inspected} tables "
-            f"inspected, {len(findings.failures)} failures"
-        )
+    for failure in findings.failures[:20]:
+        click.echo(failure)
+    click.echo(
+        f"kill_service: {findings.kills_of_registry} kills of the registry, {findings.kills_before_ready} "
+        f"of it before its first answer, {findings.kills_of_agents} of agents "
+        f"({findings.kills_in_application} within an application, {findings.kills_with_leftovers} left a temporary "
+        f"file); "
+        f"{findings.ensembles} ensembles and {findings.moves} moves acknowledged, {findings.refused_moves} moves "
+        f"to unsigned ensembles refused, {findings.requests_cut} requests cut, {findings.tables_inspected} tables "
+        f"inspected, {len(findings.failures)} failures"
+    )
     sys.exit(1 if findings.failures else 0)
 
 

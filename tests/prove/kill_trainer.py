@@ -62,7 +62,6 @@ class Tally:
     with_parts: int = 0
     while_keeping: int = 0
     endings: int = 0
-    most_parts: int = 0
 
     def line(self) -> str:
         """The figures, last."""
@@ -157,7 +156,6 @@ def inspect(site: Site, tally: Tally, *, before: dict[str, bytes]) -> None:
     tally.kills += 1
     tally.with_parts += bool(parts)
     tally.while_keeping += site.leftovers()
-    tally.most_parts = max(tally.most_parts, len(parts))
     if site.out.exists():  # killed behind its last step: whole, and its parts may be gone
         Ensemble.load(site.out)
         return
@@ -200,8 +198,7 @@ def check_end(site: Site, tally: Tally, wanted: str) -> None:
 @click.command()
 @click.option("--count", type=click.IntRange(min=1), default=50, show_default=True, help="Kills.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the traces and the moments.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def main(*, count: int, seed: int, as_json: bool) -> None:
+def main(*, count: int, seed: int) -> None:
     """Kill the trainer COUNT times; exit 0 where everything held, 1 where something did not."""
     with tempfile.TemporaryDirectory(prefix="ccatune-kill-trainer-") as folder:
         try:
@@ -209,7 +206,7 @@ def main(*, count: int, seed: int, as_json: bool) -> None:
         except ShortfallError as error:
             click.echo(f"kill_trainer: falls short: {error}")
             sys.exit(1)
-    click.echo(json.dumps(vars(tally)) if as_json else tally.line())
+    click.echo(tally.line())
 
 
 if __name__ == "__main__":

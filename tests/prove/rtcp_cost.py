@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Measures what R-TCP adds to an ACK of its base algorithms, and to a connection's memory (rtcp_cost.cpp).
+"""Measures what R-TCP adds to an ACK of its base algorithms, and to a connection's memory (rtcp_cost.c).
 
 Example: python -m tests.prove.rtcp_cost --enforce
 """
@@ -7,29 +7,17 @@ Example: python -m tests.prove.rtcp_cost --enforce
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import click
 
-ROOT = Path(__file__).resolve().parents[2]
-ENGINE = ROOT / "emulation" / "cpp"
+from tests.contract.toolchain import C11, Build, compile_program, run_program
+
 # Nanoseconds that R-TCP may add, by phase; None: shown without a bound.
 MOST_NS = {"idle": 30.0, "estimating": 150.0, "limited": None}
 MOST_BYTES = 250
-END_S = 600
-
-
-def build(folder: Path) -> Path:
-    """The program, compiled with the simulator that it records flows in."""
-    program = folder / "rtcp_cost"
-    sources = [path for part in ("simulation", "algorithms", "video") for path in sorted((ENGINE / part).glob("*.cpp"))]
-    words = ["g++", "-std=c++20", "-O3", f"-I{ENGINE}", f"-I{ROOT / 'kmod' / 'core'}", "-o", str(program),
-             str(Path(__file__).with_suffix(".cpp")), *map(str, sources), "-lpthread"]  # fmt: skip
-    subprocess.run(words, check=True, timeout=END_S)
-    return program
 
 
 @click.command()
@@ -37,10 +25,14 @@ def build(folder: Path) -> Path:
 @click.option("--enforce", is_flag=True, help="Exit 1 where a bound is exceeded.")
 def main(*, passes: int, enforce: bool) -> None:
     """Print the cost of each base algorithm and phase."""
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([str(build(Path(folder))), str(passes)], check=True, timeout=END_S, capture_output=True)
+    build = Build("gcc, C11, optimised", C11, ("-O3", f"-DPASSES={passes}"))
+    with tempfile.TemporaryDirectory() as name:
+        program = compile_program(build, [Path(__file__).with_suffix(".c")], folder=Path(name), name="rtcp_cost")
+        done = run_program(program, folder=Path(name), timeout_s=600)
+    if done.returncode:
+        raise click.ClickException(f"expected the costs, got status {done.returncode}:\n{done.stdout}")
     exceeded = False
-    for row in map(json.loads, done.stdout.splitlines()):
+    for row in (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")):
         most_ns = MOST_NS[row["phase"]]
         over = (most_ns is not None and row["added_ns"] > most_ns) or row["extra_bytes"] > MOST_BYTES
         exceeded = exceeded or over

@@ -15,7 +15,6 @@ from tests.vm.subjects import GR, ROCCET, RTCP, SUBJECTS, Subject
 LIMIT_BYTES_PER_S, LIMIT_BURST_BYTES = 500_000, 400_000
 # R-TCP counts what segments carry, the police action IP packets: a frame that comes in has lost its Ethernet header.
 SEGMENT_BYTES, PACKET_BYTES = 1448, 1500
-WEB = {"connections": 3, "objects": 5, "bytes": 400_000, "pause_s": 0.5, "fill_s": 1.5}
 # At once: so many as R-TCP's paper names (section 4.2), and in the tier.
 MANY_CONNECTIONS, FEW_CONNECTIONS, MANY_CLIENTS = 8_000, 100, 1_000
 # Between transfers of a flow: two shorter than a retransmission timeout, two longer.
@@ -118,7 +117,6 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
             "refill_s": 1.25 * LIMIT_BURST_BYTES / LIMIT_BYTES_PER_S,
             "bytes": 8_000_000 if long else 4_000_000,
         },
-        "web": WEB,
         # R-TCP's table has 512 places in a namespace that is not the initial one
         "many": {"connections": MANY_CONNECTIONS if long else FEW_CONNECTIONS, "clients": MANY_CLIENTS},
         "bpf": {subject.cca: bpf_tables(subject) for subject in (GR, ROCCET, *RTCP)},

@@ -179,7 +179,8 @@ static inline void path_send(struct path *l)
 	p->tx_inflight_pkts = ++l->inflight_pkts;
 	p->lost_pkts = l->lost_pkts;
 	p->app_limited = l->app_limited;
-	l->send_us = l->now_us + (rate ? (u64)MSS * SECOND / rate : 0);
+	/* A policer is behind the access: a window reaches it at most at the rate of that. */
+	l->send_us = l->now_us + (rate ? (u64)MSS * SECOND / rate : l->token_time_us ? l->pkt_time_us : 0);
 }
 
 static inline void path_notify(struct path *l, enum cca_event_kind kind)

@@ -46,6 +46,18 @@ static inline void open_limited(struct limited *l, u64 bucket_bytes, u32 bytes_p
 	rtcp_client_init(&l->c, SECOND);
 }
 
+/* The limiter is known, its bucket is empty. */
+static inline void know_limit(struct rtcp_client *c, u32 bytes_per_s, u32 rtt_us)
+{
+	c->kind = RTCP_LIMITED;
+	c->bytes_per_s = c->reported_rate_bytes_per_s = bytes_per_s;
+	c->before_bytes_per_s = 10 * bytes_per_s;
+	c->theta_permille = 600;
+	c->bucket_bytes = c->token_deficit_bytes = 700000;
+	c->mss_bytes = MSS;
+	c->min_rtt_us = rtt_us;
+}
+
 /* What has come through at t_us. Empty: since when the bucket is. */
 static inline u64 limited_bytes(const struct limited *l)
 {

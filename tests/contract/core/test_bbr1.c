@@ -242,18 +242,3 @@ TEST(a_lone_packets_ack_renews_no_old_minimum)
 	CHECK_EQ(f.bbr.mode, BBR1_PROBE_BW);	/* silence has drained the queue */
 	CHECK_EQ(f.bbr.idle_restart, false);
 }
-
-TEST(the_same_hash_gives_the_same_flow)
-{
-	struct bbr1_state first;
-	u32 delivered_pkts;
-
-	open_run(40 * MS, 60, 99);
-	path_run(&r, 3 * SECOND);
-	first = r.f.bbr;
-	delivered_pkts = r.delivered_pkts;
-	open_run(40 * MS, 60, 99);
-	path_run(&r, 3 * SECOND);
-	CHECK_EQ(r.delivered_pkts, delivered_pkts);
-	CHECK(!memcmp(&r.f.bbr, &first, sizeof(first)));
-}

@@ -22,22 +22,6 @@ TEST(a_division_by_zero_yields_the_dividend)
 	}
 }
 
-TEST(limits_are_taken_at_both_ends)
-{
-	CHECK_EQ(cca_min_u32(1, 2), 1);
-	CHECK_EQ(cca_min_u32(U32_TOP, 0), 0);
-	CHECK_EQ(cca_max_u32(1, 2), 2);
-	CHECK_EQ(cca_max_u32(U32_TOP, 0), U32_TOP);
-	CHECK_EQ(cca_min_u64(U64_TOP, 5), 5);
-	CHECK_EQ(cca_min_u64(5, U64_TOP), 5);
-	CHECK_EQ(cca_max_u64(U64_TOP, 5), U64_TOP);
-	CHECK_EQ(cca_max_u64(5, U64_TOP), U64_TOP);
-	CHECK_EQ(cca_clamp_u32(4, 5, 9), 5);
-	CHECK_EQ(cca_clamp_u32(5, 5, 9), 5);
-	CHECK_EQ(cca_clamp_u32(9, 5, 9), 9);
-	CHECK_EQ(cca_clamp_u32(10, 5, 9), 9);
-}
-
 TEST(a_clock_that_steps_back_has_not_moved)
 {
 	CHECK_EQ(cca_elapsed_us(100, 40), 60);

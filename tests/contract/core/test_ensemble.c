@@ -96,24 +96,13 @@ static u32 memory[4 * 3 * 2 * 2];
 
 static struct ens_table small_table(u32 n_axes)
 {
-	struct ens_table t;
+	struct ens_table t = {
+		.id = CCA_ID_gr, .n_axes = n_axes, .n_classes = 2, .n_columns = 2, .values = memory,
+		.axis = { { 0, 10, 4, 0, ENS_LINEAR }, { 0, 100, 3, 1, ENS_LOG } },
+		.column = { 2, 0 },	/* delay_threshold_us, bandwidth_window_us */
+	};
 	u32 i;
 
-	memset(&t, 0, sizeof(t));
-	t.id = CCA_ID_gr;
-	t.n_axes = n_axes;
-	t.n_classes = 2;
-	t.n_columns = 2;
-	t.axis[0].step = 10;
-	t.axis[0].count = 4;
-	t.axis[0].scale = ENS_LINEAR;
-	t.axis[1].step = 100;
-	t.axis[1].count = 3;
-	t.axis[1].per_octave = 1;
-	t.axis[1].scale = ENS_LOG;
-	t.column[0] = 2;	/* delay_threshold_us */
-	t.column[1] = 0;	/* bandwidth_window_us */
-	t.values = memory;
 	for (i = 0; i < 4 * 3 * 2 * 2; i++)
 		memory[i] = 1000 + i;
 	return t;

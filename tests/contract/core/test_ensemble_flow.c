@@ -30,30 +30,16 @@ static u32 value_of(u32 generation, u32 level, u32 rtt_level, u32 delay_class)
 static struct ens_table table_of(u32 generation)
 {
 	u32 *v = values[generation % 2], rtt_levels = s->axes > 1 ? RTT_LEVELS : 1;
-	struct ens_table t;
+	struct ens_table t = {
+		.generation = generation, .id = s->id, .epoch_ms = 1000, .estimate_ms = 200,
+		.n_axes = s->axes, .n_classes = 2, .classes = { { 95, 100000 }, { 95, 100000 } },
+		.axis = { { 0, 1000000, LEVELS, 0, ENS_LINEAR }, { 1, 20 * MS, RTT_LEVELS, 1, ENS_LOG } },
+		.n_columns = 1, .column = { s->marker }, .values = v,
+	};
 	u32 i;
 
-	memset(&t, 0, sizeof(t));
-	t.generation = generation;
-	t.id = s->id;
-	t.epoch_ms = 1000;
-	t.estimate_ms = 200;
-	t.n_axes = s->axes;
-	t.axis[0].step = 1000000;
-	t.axis[0].count = LEVELS;
-	t.axis[1].number = 1;
-	t.axis[1].step = 20 * MS;
-	t.axis[1].count = RTT_LEVELS;
-	t.axis[1].per_octave = 1;
-	t.axis[1].scale = ENS_LOG;
-	t.n_classes = 2;
-	t.classes[0].percentile = t.classes[1].percentile = 95;
-	t.classes[0].queueing_delay_us = t.classes[1].queueing_delay_us = 100000;
-	t.n_columns = 1;
-	t.column[0] = s->marker;
 	for (i = 0; i < LEVELS * rtt_levels * 2; i++)
 		v[i] = value_of(generation, i / 2 / rtt_levels, i / 2 % rtt_levels, i % 2);
-	t.values = v;
 	return t;
 }
 

@@ -14,21 +14,12 @@
 /* Forty levels of 125,000 bytes/s; class 0: 95th percentile 50 ms, class 1: 100 ms. */
 static struct ens_table table_of(u64 generation, u32 epsilon_pct)
 {
-	struct ens_table t;
+	struct ens_table t = {
+		.generation = generation, .epoch_ms = EPOCH_MS, .estimate_ms = ESTIMATE_MS,
+		.epsilon_pct = epsilon_pct, .n_axes = 1, .axis = { { .step = 125000, .count = 40 } },
+		.n_classes = 2, .classes = { { 95, TARGET_US / 2 }, { 95, TARGET_US } },
+	};
 
-	memset(&t, 0, sizeof(t));
-	t.generation = generation;
-	t.epoch_ms = EPOCH_MS;
-	t.estimate_ms = ESTIMATE_MS;
-	t.epsilon_pct = epsilon_pct;
-	t.n_axes = 1;
-	t.axis[0].step = 125000;
-	t.axis[0].count = 40;
-	t.n_classes = 2;
-	t.classes[0].percentile = 95;
-	t.classes[0].queueing_delay_us = TARGET_US / 2;
-	t.classes[1].percentile = 95;
-	t.classes[1].queueing_delay_us = TARGET_US;
 	return t;
 }
 

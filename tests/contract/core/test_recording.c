@@ -91,34 +91,17 @@ TEST(parameters_come_back)
 TEST(a_table_comes_back)
 {
 	static u32 values[64 * 3 * 2 * 3], values_back[64 * 3 * 2 * 3];
-	struct ens_table t, back;
+	static struct ens_table back = { .values = values_back }, t = {
+		.generation = 1ull << 33, .epoch_ms = 1, .estimate_ms = 2, .epsilon_pct = 3,
+		.hold_back_permille = 4, .n_axes = 2, .n_classes = 2, .classes = { { 0, 0 }, { 95, 50000 } },
+		.axis = { { 0, 125000, 64, 0, ENS_LINEAR }, { 1, 1000, 3, 5, ENS_LOG } },
+		.n_columns = 3, .column = { 0, 0, 5 }, .values = values,
+	};
 	struct rec_record r;
 	u32 i;
 
-	memset(&t, 0, sizeof(t));
-	memset(&back, 0, sizeof(back));
-	t.generation = 1ull << 33;
-	t.epoch_ms = 1;
-	t.estimate_ms = 2;
-	t.epsilon_pct = 3;
-	t.hold_back_permille = 4;
-	t.n_axes = 2;
-	t.n_classes = 2;
-	t.n_columns = 3;
-	t.axis[0].step = 125000;
-	t.axis[0].count = 64;
-	t.axis[1].number = 1;
-	t.axis[1].step = 1000;
-	t.axis[1].count = 3;
-	t.axis[1].per_octave = 5;
-	t.axis[1].scale = ENS_LOG;
-	t.classes[1].percentile = 95;
-	t.classes[1].queueing_delay_us = 50000;
-	t.column[2] = 5;
 	for (i = 0; i < 64 * 3 * 2 * 3; i++)
 		values[i] = i * 2654435761u;
-	t.values = values;
-	back.values = values_back;
 	CHECK_EQ(rec_table_records(&t), 3 + 58);
 	for (i = 0; i < rec_table_records(&t); i++) {
 		rec_init(&r, REC_NOTHING, 0, 0);

@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* rtcp.h: R-TCP over CUBIC, BBRv1 and BBRv3, by rows and behind a policer (rtcp_cap.h). */
 #include "path.h"
+#include "rtcp_limiter.h"
 
 static struct rtcp_client client;
-
-/* A limiter of 250,000 bytes/s that is known, its bucket empty. */
-static void know_limit(struct rtcp_client *c)
-{
-	c->kind = RTCP_LIMITED;
-	c->bytes_per_s = c->reported_rate_bytes_per_s = 250000;
-	c->before_bytes_per_s = 2500000;
-	c->theta_permille = 600;
-	c->bucket_bytes = c->token_deficit_bytes = 700000;
-	c->mss_bytes = MSS;
-	c->min_rtt_us = 100 * MS;
-}
 
 /* --- CUBIC ---------------------------------------------------------------------------- */
 
@@ -62,7 +51,7 @@ TEST(test_cubic_keeps_its_window_in_the_cap)
 	struct cca_event ev = { CCA_TIMEOUT, 2 * SECOND, 0, 16, MSS };
 
 	open_cubic();
-	know_limit(&client);
+	know_limit(&client, 250000, 100 * MS);
 	CHECK_EQ(flow_ssthresh(&f), 16);
 	take_ack(&f, 10 * MS, 2, 100 * MS);
 	CHECK_EQ(f.w.cwnd_pkts, 16);
@@ -121,10 +110,9 @@ static u64 kept_us(const struct kept_case *c)
 	open_cubic();
 	f.rtcp_cubic.params.rtcp.probe_gain_permille = c->gain_permille;
 	f.rtcp_cubic.params.rtcp.probe_every_rounds = c->eta;
-	know_limit(&client);
-	client.bytes_per_s = client.reported_rate_bytes_per_s = c->bytes_per_s;
+	know_limit(&client, c->bytes_per_s, c->rtt_us);
 	client.before_bytes_per_s = 20 * c->bytes_per_s;
-	client.min_rtt_us = f.rtcp_cubic.state.flow.srtt_us = c->rtt_us;
+	f.rtcp_cubic.state.flow.srtt_us = c->rtt_us;
 	f.w.cwnd_pkts = f.w.ssthresh_pkts = 2;
 	if (c->lost_at_pkts) {
 		f.w.cwnd_pkts = c->lost_at_pkts;
@@ -246,7 +234,7 @@ TEST(test_a_limit_known_before_is_verified_and_holds)
 	struct cca_start start;
 
 	open_bbr(CCA_ID_rtcp_bbr);
-	know_limit(&client);
+	know_limit(&client, 250000, 100 * MS);
 	start = path_start(&run);
 	open_flow(&run.f, CCA_ID_rtcp_bbr, &start, 7);
 	CHECK(run.f.rtcp_bbr.state.base.lt.off);

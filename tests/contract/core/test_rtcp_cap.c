@@ -15,13 +15,7 @@ static void open_capped(u32 rtt_us)
 	memset(&f, 0xa5, sizeof(f));
 	/* It has found the limiter itself: what an earlier one found is verified first. */
 	rtcp_flow_init(&f, &l.c, &start);
-	l.c.kind = RTCP_LIMITED;
-	l.c.bytes_per_s = l.c.reported_rate_bytes_per_s = 250000;
-	l.c.before_bytes_per_s = 2500000;
-	l.c.theta_permille = 600;
-	l.c.bucket_bytes = l.c.token_deficit_bytes = 700000;
-	l.c.mss_bytes = MSS;
-	l.c.min_rtt_us = rtt_us;
+	know_limit(&l.c, 250000, rtt_us);
 	rtcp_flow_step(&f, &l.c, &l.p, false);
 	CHECK_EQ(f.phase, RTCP_CAPPED);
 }

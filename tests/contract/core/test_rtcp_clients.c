@@ -203,12 +203,8 @@ TEST(test_connections_keep_nothing_for_ever)
 		u64 now_us = 100 * MINUTE, end_us = now_us + c->later_us;
 		struct rtcp_params params;
 		struct rtcp_entry *e;
-		struct cca_ack ack;
+		struct cca_ack ack = { .rtt_us = 40000, .acked_pkts = 1, .mss_bytes = 1000 };
 
-		memset(&ack, 0, sizeof(ack));
-		ack.rtt_us = 40000;
-		ack.acked_pkts = 1;
-		ack.mss_bytes = 1000;
 		cca_params_init(&params, CCA_ID_rtcp_cubic);
 		open_table(1, c->keep_us);
 		e = join(7, now_us);
@@ -286,24 +282,15 @@ TEST(test_a_client_without_connections_is_removed)
 /* A limited client with a capped and a probing flow, then as a new one with the same flows. */
 TEST(test_a_client_with_connections_is_as_new_and_its_flows_are_free)
 {
-	struct cca_start start;
-	struct cca_ack ack;
+	struct cca_start start = { MINUTE, 40000, 0, 0, 1000 };
+	struct cca_ack ack = { .now_us = 2 * MINUTE, .rtt_us = 40000, .acked_pkts = 1, .inflight_pkts = 5,
+			       .mss_bytes = 1000 };
 	struct rtcp_flow flows[2];
 	struct rtcp_params params;
 	struct rtcp_client *c;
 	struct rtcp_entry *e;
 	u32 i;
 
-	memset(&start, 0, sizeof(start));
-	start.now_us = MINUTE;
-	start.rtt_us = 40000;
-	start.mss_bytes = 1000;
-	memset(&ack, 0, sizeof(ack));
-	ack.now_us = 2 * MINUTE;
-	ack.rtt_us = 40000;
-	ack.acked_pkts = 1;
-	ack.inflight_pkts = 5;
-	ack.mss_bytes = 1000;
 	cca_params_init(&params, CCA_ID_rtcp_cubic);
 	open_table(1, 10 * MINUTE);
 	e = join(7, MINUTE);

@@ -20,34 +20,18 @@ static u32 eta(u32 generation, u32 rtt_level, u32 limit_level)
 static struct ens_table table_of(u32 generation)
 {
 	u32 *v = values[generation % 2];
-	struct ens_table t;
+	struct ens_table t = {
+		.generation = generation, .id = CCA_ID_rtcp_cubic, .epoch_ms = 1000, .estimate_ms = 200,
+		.n_axes = 2, .n_classes = 1, .classes = { { 95, 100000 } },
+		.axis = { { 0, 20 * MS, 3, 1, ENS_LOG }, { 1, 100000, 3, 1, ENS_LOG } },
+		.n_columns = 2, .column = { 2, 5 }, .values = v,
+	};
 	u32 i;
 
-	memset(&t, 0, sizeof(t));
-	t.generation = generation;
-	t.id = CCA_ID_rtcp_cubic;
-	t.epoch_ms = 1000;
-	t.estimate_ms = 200;
-	t.n_axes = 2;
-	t.axis[0].step = 20 * MS;
-	t.axis[1].step = 100000;
-	for (i = 0; i < 2; i++) {
-		t.axis[i].number = i;
-		t.axis[i].count = 3;
-		t.axis[i].per_octave = 1;
-		t.axis[i].scale = ENS_LOG;
-	}
-	t.n_classes = 1;
-	t.classes[0].percentile = 95;
-	t.classes[0].queueing_delay_us = 100000;
-	t.n_columns = 2;
-	t.column[0] = 2;
-	t.column[1] = 5;
 	for (i = 0; i < RTT_LEVELS * LIMIT_LEVELS; i++) {
 		v[2 * i] = 500 + 10 * (i / 3);
 		v[2 * i + 1] = eta(generation, i / 3, i % 3);
 	}
-	t.values = v;
 	return t;
 }
 
@@ -245,18 +229,6 @@ TEST(a_recall_looks_up_at_once_or_leaves_the_table)
 	CHECK_EQ(h.f.rtcp_cubic.ens.flow.epoch_end, ENS_KEPT);
 	CHECK_EQ(eta_of(&h), DEFAULT_ETA);
 	CHECK_EQ(h.f.rtcp_cubic.ens.flow.clock.state, ENS_NO_STATE);
-}
-
-TEST(a_flow_held_back_keeps_the_hosts_parameters_and_its_state)
-{
-	struct ens_table t = table_of(2);
-
-	t.hold_back_permille = 1000;
-	open_new(&t);
-	take(&h, 5, 50 * MS, 0);
-	CHECK(h.f.rtcp_cubic.ens.flow.held_back);
-	CHECK_EQ(h.f.rtcp_cubic.ens.flow.clock.state, 1 * LIMIT_LEVELS);
-	CHECK_EQ(eta_of(&h), DEFAULT_ETA);
 }
 
 static u32 state_of(const struct ens_table *t, const struct rtcp_client *c)

@@ -121,25 +121,12 @@ TEST(a_header_whose_rows_cannot_fit_is_refused_before_memory_is_asked_for)
 
 TEST(digits_are_counted)
 {
-	CHECK_EQ(ens_digits(0), 1);
-	CHECK_EQ(ens_digits(9), 1);
-	CHECK_EQ(ens_digits(10), 2);
-	CHECK_EQ(ens_digits(999999999), 9);
-	CHECK_EQ(ens_digits(1000000000), 10);
-	CHECK_EQ(ens_digits(4294967295u), 10);
-}
+	static const struct { u32 number, digits; } cases[] = {
+		{ 0, 1 }, { 9, 1 }, { 10, 2 }, { 999999999, 9 }, { 1000000000, 10 }, { 4294967295u, 10 },
+	};
 
-TEST(the_whole_256_kib_may_be_delivered_at_once)
-{
-	struct ens_parser *p = &r.parser;
-
-	make_huge();
-	start_reading(CCA_ID_twin);
-	CHECK(ens_parse(p, huge, ENS_MAX_TEXT_BYTES) > 0);
-	ens_give_values(p, (u32 *)malloc(ens_values_bytes(p->table)));
-	CHECK_EQ(ens_parse(p, huge + p->text_bytes, ENS_MAX_TEXT_BYTES - p->text_bytes) > 0, true);
-	CHECK_EQ(p->text_bytes, ENS_MAX_TEXT_BYTES);
-	finish_reading();
+	FOR_ROWS(cases)
+		CHECK_EQ(ens_digits(c->number), c->digits);
 }
 
 /* --- the formatter's edges --------------------------------------------------- */

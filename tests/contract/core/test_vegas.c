@@ -1,71 +1,54 @@
 // SPDX-License-Identifier: MIT
 /* kmod/core/vegas.h: Brakmo and Peterson 1995, section III, by rows and on a path with a queue. */
-#include "vegas.h"
+#define ONLY_ID CCA_ID_vegas
+#include "path.h"
 
-#include "check.h"
-
-#define NO_SSTHRESH 0x7fffffffu
 #define U32_TOP 0xffffffffu
-#define MS 1000u
-#define BASE_MS 50u			/* the path holds 50 packets, each of which takes 1 ms */
+#define BASE_MS 50u			/* the link holds 50 packets, each of which takes 1 ms */
 #define MOST_OUT 4096u
 
 /* A flow over a link of a packet in 1 ms. Each packet sent has its RTT, by its place in the queue. */
-struct path {
-	struct vegas_state s;
-	struct vegas_params p;
-	struct cca_window w;
-	u32 rtt_us[MOST_OUT];
-	u32 sent, delivered;
-	bool is_unused;			/* the window does not limit the sender */
-};
+static struct flow f;
+static u32 rtts_us[MOST_OUT], sent, delivered;
 
-static struct path f;
-static void send_what_may(struct path *f)
+static void send_what_may(void)
 {
-	while (f->sent - f->delivered < f->w.cwnd_pkts) {
-		u32 out = ++f->sent - f->delivered;
+	while (sent - delivered < f.w.cwnd_pkts) {
+		u32 out = ++sent - delivered;
 
-		f->rtt_us[f->sent % MOST_OUT] = cca_max_u32(out, BASE_MS) * MS;
+		rtts_us[sent % MOST_OUT] = cca_max_u32(out, BASE_MS) * MS;
 	}
 }
 
-/* The state holds garbage before: vegas_init() must not leave any of it to be read. */
-static void open_path(struct path *f, u32 cwnd_pkts, u32 ssthresh_pkts)
+static void open_link(u32 cwnd_pkts, u32 ssthresh_pkts)
 {
-	memset(f, 0xa5, sizeof(*f));
-	cca_params_init(&f->p, CCA_ID_vegas);
-	vegas_init(&f->s);
-	f->w.cwnd_pkts = cwnd_pkts;
-	f->w.ssthresh_pkts = ssthresh_pkts;
-	f->w.credit_pkts = 0;
-	f->sent = f->delivered = 0;
-	f->is_unused = false;
-	send_what_may(f);
+	struct cca_start start = { 0, 0, cwnd_pkts, 0, MSS };
+
+	open_flow(&f, CCA_ID_vegas, &start, 0);
+	f.w.ssthresh_pkts = ssthresh_pkts;
+	sent = delivered = 0;
+	send_what_may();
 }
 
-static void take_ack(struct path *f, u32 rtt_us)
+static void take_one(u32 rtt_us)
 {
-	struct cca_ack ack;
-
-	memset(&ack, 0, sizeof(ack));
-	ack.rtt_us = rtt_us;
-	ack.acked_pkts = 1;
-	ack.delivered_pkts = ++f->delivered;
-	ack.inflight_pkts = f->sent - f->delivered;
-	vegas_on_ack(&f->s, &ack);
-	if (!f->is_unused)
-		vegas_grow(&f->s, &f->p, &f->w, 1);
-	send_what_may(f);
+	f.ack.rtt_us = rtt_us;
+	f.ack.acked_pkts = 1;
+	f.ack.delivered_pkts = ++delivered;
+	f.ack.inflight_pkts = sent - delivered;
+	flow_on_ack(&f, &f.ack);
+	if (f.ack.cwnd_limited)
+		flow_grow(&f, 1);
+	send_what_may();
 }
 
 /* All packets that are out now are ACKed, so that the next ACK ends the round trip. */
-static void take_round(struct path *f)
+static void take_window(void)
 {
-	u32 end = f->sent;
+	u32 end = sent;
 
-	while (f->delivered != end)
-		take_ack(f, f->rtt_us[(f->delivered + 1) % MOST_OUT]);
+	while (delivered != end)
+		take_one(rtts_us[(delivered + 1) % MOST_OUT]);
 }
 
 TEST(the_thresholds_are_those_of_vegas_1_3)
@@ -83,9 +66,9 @@ TEST(an_empty_queue_doubles_the_window_in_every_other_round_trip)
 {
 	static const u32 windows[] = { 6, 6, 12, 12, 24, 24, 48, 48 };
 
-	open_path(&f, 3, NO_SSTHRESH);
+	open_link(3, NO_SSTHRESH);
 	FOR_ROWS(windows) {
-		take_round(&f);
+		take_window();
 		CHECK_EQ(f.w.cwnd_pkts, *c);
 	}
 	CHECK_EQ(f.w.ssthresh_pkts, NO_SSTHRESH);
@@ -93,12 +76,12 @@ TEST(an_empty_queue_doubles_the_window_in_every_other_round_trip)
 
 TEST(slow_start_stops_at_ssthresh)
 {
-	open_path(&f, 10, 16);
-	take_round(&f);
+	open_link(10, 16);
+	take_window();
 	CHECK_EQ(f.w.cwnd_pkts, 16);
-	take_round(&f);			/* its first ACK ends the round trip: one packet more */
+	take_window();			/* its first ACK ends the round trip: one packet more */
 	CHECK_EQ(f.w.cwnd_pkts, 17);
-	take_round(&f);
+	take_window();
 	CHECK_EQ(f.w.cwnd_pkts, 18);
 }
 
@@ -107,19 +90,19 @@ TEST(more_than_gamma_in_the_queue_ends_slow_start)
 {
 	u32 i;
 
-	open_path(&f, 10, NO_SSTHRESH);
+	open_link(10, NO_SSTHRESH);
 	for (i = 0; i < 6; i++)
-		take_round(&f);
+		take_window();
 	CHECK_EQ(f.w.cwnd_pkts, 80);
 	CHECK_EQ(f.w.ssthresh_pkts, NO_SSTHRESH);
-	take_ack(&f, 80 * MS);
+	take_one(80 * MS);
 	CHECK_EQ(f.w.cwnd_pkts, 80);
 	CHECK_EQ(f.w.ssthresh_pkts, 80);
 	/* With a gamma of as many it goes on. */
-	open_path(&f, 10, NO_SSTHRESH);
-	f.p.gamma_pkts = 30;
+	open_link(10, NO_SSTHRESH);
+	f.p.vegas.gamma_pkts = 30;
 	for (i = 0; i < 7; i++)
-		take_round(&f);
+		take_window();
 	CHECK_EQ(f.w.cwnd_pkts, 160);
 }
 
@@ -187,42 +170,42 @@ TEST(the_queue_settles_between_alpha_and_beta)
 	FOR_ROWS(cases) {
 		u32 i;
 
-		open_path(&f, c->start_pkts, c->start_pkts);
-		f.p.alpha_pkts = c->alpha_pkts;
-		f.p.beta_pkts = c->beta_pkts;
-		f.s.base_rtt_us = BASE_MS * MS;
+		open_link(c->start_pkts, c->start_pkts);
+		f.p.vegas.alpha_pkts = c->alpha_pkts;
+		f.p.vegas.beta_pkts = c->beta_pkts;
+		f.vegas.base_rtt_us = BASE_MS * MS;
 		for (i = 0; i < 150; i++)
-			take_round(&f);
+			take_window();
 		CHECK_EQ(f.w.cwnd_pkts, c->cwnd_pkts);
-		take_round(&f);
-		take_round(&f);
+		take_window();
+		take_window();
 		CHECK_EQ(f.w.cwnd_pkts, c->cwnd_pkts);
 	}
 }
 
 TEST(the_least_round_trip_is_that_of_the_empty_path)
 {
-	open_path(&f, 60, 10);
-	take_ack(&f, 0);
-	CHECK_EQ(f.s.base_rtt_us, 0);
-	take_ack(&f, 70 * MS);
-	take_ack(&f, 60 * MS);
-	take_ack(&f, 80 * MS);
-	CHECK_EQ(f.s.base_rtt_us, 60 * MS);
-	take_ack(&f, U32_TOP);
-	CHECK_EQ(f.s.base_rtt_us, 60 * MS);
+	open_link(60, 10);
+	take_one(0);
+	CHECK_EQ(f.vegas.base_rtt_us, 0);
+	take_one(70 * MS);
+	take_one(60 * MS);
+	take_one(80 * MS);
+	CHECK_EQ(f.vegas.base_rtt_us, 60 * MS);
+	take_one(U32_TOP);
+	CHECK_EQ(f.vegas.base_rtt_us, 60 * MS);
 }
 
 TEST(a_round_trip_waits_for_the_sample_of_its_packet)
 {
 	u32 i;
 
-	open_path(&f, 10, 5);
+	open_link(10, 5);
 	for (i = 0; i < 10; i++)
-		take_ack(&f, 50 * MS);
-	take_ack(&f, 0);
+		take_one(50 * MS);
+	take_one(0);
 	CHECK_EQ(f.w.cwnd_pkts, 10);
-	take_ack(&f, 50 * MS);
+	take_one(50 * MS);
 	CHECK_EQ(f.w.cwnd_pkts, 11);
 }
 
@@ -230,10 +213,10 @@ TEST(a_window_that_is_not_used_stays)
 {
 	u32 i;
 
-	open_path(&f, 10, NO_SSTHRESH);
-	f.is_unused = true;
+	open_link(10, NO_SSTHRESH);
+	f.ack.cwnd_limited = false;
 	for (i = 0; i < 8; i++)
-		take_round(&f);
+		take_window();
 	CHECK_EQ(f.w.cwnd_pkts, 10);
 	CHECK_EQ(f.w.ssthresh_pkts, NO_SSTHRESH);
 }
@@ -249,14 +232,14 @@ TEST(an_event_voids_the_round_trip)
 		struct cca_event ev = { *c, 0, 0, 0, 0 };
 		u32 i;
 
-		open_path(&f, 10, 5);
-		take_round(&f);
-		vegas_on_event(&f.s, &ev);
+		open_link(10, 5);
+		take_window();
+		vegas_on_event(&f.vegas, &ev);
 		/* This ACK would have ended it. It begins another. */
-		take_ack(&f, 50 * MS);
+		take_one(50 * MS);
 		CHECK_EQ(f.w.cwnd_pkts, 10);
 		for (i = 0; i < 10; i++)
-			take_ack(&f, 50 * MS);
+			take_one(50 * MS);
 		CHECK_EQ(f.w.cwnd_pkts, 11);
 	}
 }
@@ -265,15 +248,15 @@ TEST(slow_start_after_a_timeout_begins_with_growth)
 {
 	struct cca_event ev = { CCA_TIMEOUT, 0, 0, 0, 0 };
 
-	open_path(&f, 10, NO_SSTHRESH);
-	take_round(&f);
-	take_ack(&f, 50 * MS);		/* the next round trip has a fixed window */
-	f.w.ssthresh_pkts = vegas_ssthresh(&f.s, &f.w);
+	open_link(10, NO_SSTHRESH);
+	take_window();
+	take_one(50 * MS);		/* the next round trip has a fixed window */
+	f.w.ssthresh_pkts = vegas_ssthresh(&f.vegas, &f.w);
 	f.w.cwnd_pkts = 1;
-	vegas_on_event(&f.s, &ev);
-	f.sent = f.delivered;
-	send_what_may(&f);
-	take_round(&f);
+	vegas_on_event(&f.vegas, &ev);
+	sent = delivered;
+	send_what_may();
+	take_window();
 	CHECK_EQ(f.w.cwnd_pkts, 2);
 }
 
@@ -302,12 +285,12 @@ TEST(the_counter_of_packets_may_wrap)
 {
 	u32 i;
 
-	open_path(&f, 10, 5);
-	f.sent = 5;
-	f.delivered = U32_TOP - 4;
+	open_link(10, 5);
+	sent = 5;
+	delivered = U32_TOP - 4;
 	for (i = 0; i < 10; i++)
-		take_ack(&f, 50 * MS);
+		take_one(50 * MS);
 	CHECK_EQ(f.w.cwnd_pkts, 10);
-	take_ack(&f, 50 * MS);
+	take_one(50 * MS);
 	CHECK_EQ(f.w.cwnd_pkts, 11);
 }

@@ -108,29 +108,15 @@ static void put_client(const struct rtcp_client *c)
 
 static void make_table(void)
 {
-	u32 i;
+	bool rtcp = is_rtcp(r.header.id);
 
-	table.epoch_ms = 300;
-	table.estimate_ms = 50;
-	table.epsilon_pct = 25;
-	table.hold_back_permille = 200;
-	table.n_axes = r.header.id == CCA_ID_gr ? 1 : 2;
-	table.axis[0].step = is_rtcp(r.header.id) ? 7000 : 500000;
-	table.axis[0].count = 4;
-	table.axis[1].number = 1;
-	table.axis[1].step = 20000;
-	table.axis[1].count = 3;
-	table.axis[1].per_octave = 1;
-	table.axis[1].scale = ENS_LOG;
-	table.n_classes = 2;
-	table.classes[0].percentile = table.classes[1].percentile = 95;
-	table.classes[0].queueing_delay_us = 20000;
-	table.classes[1].queueing_delay_us = 60000;
-	table.n_columns = COLUMNS;
-	/* R-TCP: theta, eta, gamma. */
-	for (i = 0; i < COLUMNS; i++)
-		table.column[i] = !is_rtcp(r.header.id) ? i : i ? 4 + i : 2;
-	table.values = values;
+	table = (struct ens_table) {
+		.epoch_ms = 300, .estimate_ms = 50, .epsilon_pct = 25, .hold_back_permille = 200,
+		.n_axes = r.header.id == CCA_ID_gr ? 1 : 2, .n_classes = 2,
+		.axis = { { 0, rtcp ? 7000 : 500000, 4, 0, ENS_LINEAR }, { 1, 20000, 3, 1, ENS_LOG } },
+		.classes = { { 95, 20000 }, { 95, 60000 } }, .n_columns = COLUMNS, .values = values,
+		.column = { rtcp ? 2 : 0, rtcp ? 5 : 1, rtcp ? 6 : 2 },	/* R-TCP: theta, eta, gamma */
+	};
 }
 
 /* --- events --------------------------------------------------------------------- */

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Random and mutated writes to every file, readers beside them, in the initial namespace and in another one.
 
+Texts: bytes changed, numbers at and beyond the limits of fields of 8 to 64 bits, lines doubled and exchanged.
+Writes: in pieces, at offsets, and from an address that is nobody's. Reads: whole files, and a few bytes at odd places.
+
 Before and after: the slab's figures. Throughout: a reader finds one of the good tables or none, whole; at the end
 the table in force is the one that a good write put there.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import random
+import re
 import signal
 import time
 from pathlib import Path
@@ -19,6 +24,11 @@ import inside
 import tree
 
 FILES = ("ensemble", "parameters", "settings", "status", "flows", "recording")
+_BITS = (8, 15, 16, 31, 32, 63, 64)
+EDGES = (
+    *(str(value) for bits in _BITS for value in (2**bits - 1, 2**bits, 2**bits + 1)),
+    *("0", "1", "-1", "00000000000000000001", "9" * 30, ""),
+)
 
 
 def mutated(rng: random.Random, good: str) -> str:
@@ -46,6 +56,42 @@ def mutated(rng: random.Random, good: str) -> str:
         else:
             text.insert(at, rng.choice(" \n-0:."))
     return "".join(text)
+
+
+def near(rng: random.Random, good: str) -> str:
+    """A good text with one to three numbers or lines that are not; one of five is good."""
+    kind = rng.randrange(5)
+    if kind == 4:
+        return good
+    if kind == 0:
+        return mutated(rng, good)
+    for _ in range(rng.randrange(1, 4)):
+        if kind == 1:
+            numbers = list(re.finditer(r"\d+", good))
+            if not numbers:
+                return good
+            at = rng.choice(numbers)
+            good = good[: at.start()] + rng.choice(EDGES) + good[at.end() :]
+        else:
+            lines = good.splitlines(keepends=True) or ["\n"]
+            one, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+            if kind == 2:
+                lines[one], lines[other] = lines[other], lines[one]
+            else:
+                lines[one:one] = lines[other : other + rng.randrange(3)]
+            good = "".join(lines)
+    return good
+
+
+def misused(rng: random.Random, path: Path) -> None:
+    """Write at an offset or from an address that is nobody's, and read at odd places: none of it may do harm."""
+    try:
+        with path.open("r+b", buffering=0) as file:
+            ctypes.CDLL(None).write(file.fileno(), ctypes.c_void_p(rng.choice((0, 1, 2**47 - 4096))), 4096)
+            os.pread(file.fileno(), rng.choice((1, 7, 5000)), rng.choice((0, 1, 130, 4095, 2**33)))
+            os.pwrite(file.fileno(), b"x", rng.choice((1, 4096, 2**31, 2**62)))
+    except OSError:
+        pass  # some files cannot be written or read like that, and a running recording cannot be read
 
 
 def pieces(rng: random.Random, text: str) -> list[str]:
@@ -131,11 +177,13 @@ def write_storm(seed: int, count: int, sources: dict[str, list[str]], folder: Pa
     for _ in range(count):
         for name in FILES:
             source = rng.choice(sources[name])
-            text = mutated(rng, source) if rng.randrange(10) else source
+            text = near(rng, source)
             number = tree.write(name, *pieces(rng, text), folder=folder)
             answers[name][str(number)] = answers[name].get(str(number), 0) + 1
             if name == "ensemble":
                 taken.add(text)
+            if not rng.randrange(4):
+                misused(rng, folder / name)
     to.write_text(json.dumps({"answers": answers, "offered": sorted(taken)}))
 
 
