@@ -22,8 +22,8 @@ from kmod.ensemble import Ensemble
 from kmod.terminal import visible
 from serving.agent.connection import ClientTls, TlsFiles
 from serving.agent.settings import without_user_info
-from serving.client_deadline import limit_connecting
 from serving.errors import RegistryClientError
+from serving.http.client_deadline import limit_connecting
 from serving.names import AgentId, CcaName, ChannelName, DigestText, Note, in_words
 from serving.settings import DEFAULT_PORT
 from serving.signatures import Envelope, SignatureError

@@ -115,7 +115,7 @@ def serve(
         _make_admin_token(settings, again=again, token_file=token_file)
         return
     # This import loads FastAPI and the database. `--help` needs neither.
-    from serving.server import serve_until_stopped
+    from serving.registry.server import serve_until_stopped
 
     ready = _ReadyFile(ready_file)
 
@@ -137,7 +137,7 @@ def serve(
 
 def _make_admin_token(settings: ServingSettings, *, again: bool, token_file: Path | None) -> None:
     from serving.access.first import make_admin_token
-    from serving.app import utc_now
+    from serving.registry.app import utc_now
 
     new, name = make_admin_token(settings, is_first=not again, token_file=token_file, now=utc_now())
     where = {"token": new.text} if token_file is None else {"file": str(token_file)}

@@ -13,8 +13,8 @@ import httpx
 from fastapi import FastAPI
 
 from kmod.ensemble import Axis, DelayClass, Ensemble
-from serving.app import create_app
 from serving.database import Database
+from serving.registry.app import create_app
 from serving.settings import ServingSettings
 
 Part = TypeVar("Part")

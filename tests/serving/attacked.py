@@ -34,9 +34,9 @@ from serving.agent.log import EventLog
 from serving.agent.loop import Agent, Plan, plan
 from serving.agent.settings import AgentSettings
 from serving.agent.state import CcaReport
-from serving.app import utc_now
 from serving.client import RegistryClient
 from serving.database import Database, open_database
+from serving.registry.app import utc_now
 from serving.settings import ServingSettings
 from serving.signatures import (
     DeploymentStatement,

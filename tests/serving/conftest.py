@@ -15,8 +15,8 @@ import ccatune
 from serving.access.grants import local_caller
 from serving.access.service import create_admin_token
 from serving.access.token_text import new_token
-from serving.app import create_app
 from serving.database import Database, migrate
+from serving.registry.app import create_app
 from serving.settings import ServingSettings
 from tests.serving.api import Api, Clock, Command, make_ensemble, problem_of
 from tests.serving.postgresql import PostgreSql, postgresql_binaries

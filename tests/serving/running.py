@@ -9,7 +9,7 @@ import httpx
 
 from serving.database import Database
 from serving.http.tls import RegistryTls
-from serving.server import bind, listen
+from serving.registry.server import bind, listen
 from serving.settings import ServingSettings
 
 CHAMPION = "/v1/channels/gr/champion"

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from serving.app import create_app
+from serving.registry.app import create_app
 from serving.settings import ServingSettings
 from serving.signatures import EnsembleStatement, Envelope, PrivateKey, Role, Root, sign_ensemble
 from serving.signatures.root import ROOT_TYPE

@@ -18,7 +18,7 @@ def compose(repository):
 
 def test_the_registry_needs_neither_the_engine_nor_what_training_needs(repository):
     program = (
-        "import sys, serving.commands.serve, serving.server; "
+        "import sys, serving.commands.serve, serving.registry.server; "
         "loaded = {name.split('.')[0] for name in sys.modules}; "
         "print(*sorted(loaded & {'numpy', 'matplotlib', 'emulation', 'training'}))"
     )

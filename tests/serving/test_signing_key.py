@@ -8,8 +8,8 @@ import logging
 import pytest
 
 import ccatune
-from serving.app import create_app
 from serving.errors import SettingsError
+from serving.registry.app import create_app
 from serving.signatures import Envelope, PrivateKey, check_deployment
 from tests.serving.api import Api
 from tests.serving.running import CHAMPION

@@ -22,10 +22,10 @@ from serving.agent.errors import RegistryUnavailableError, SettingsError
 from serving.agent.loop import Agent
 from serving.agent.state import CcaReport, State
 from serving.agent.store import AGENT_ID, STATE, Store
-from serving.app import utc_now
 from serving.client import RegistryClient as OperatorClient
 from serving.database import open_database
 from serving.errors import RegistryClientError
+from serving.registry.app import utc_now
 from serving.settings import ServingSettings
 from tests.serving.agent.fakes import FakeRegistry, FakeTree, client_to, log_to, settings_of, table, wait_until
 from tests.serving.agent.test_client import REPORT

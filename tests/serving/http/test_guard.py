@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from serving.app import create_app
 from serving.database import open_database
+from serving.registry.app import create_app
 from serving.settings import ServingSettings
 from tests.serving.api import Api
 

@@ -221,7 +221,7 @@ def test_commands_take_the_files_from_options_and_from_the_environment(
 def test_changed_files_are_loaded_without_a_signal(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.server._RELOAD_CHECK_S", 0)
+    monkeypatch.setattr("serving.registry.server._RELOAD_CHECK_S", 0)
     with running(tmp_path, authority.issue()) as registry:
         url = httpx.URL(registry.url)
         address = (url.host, url.port or 0)

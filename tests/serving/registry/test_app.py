@@ -48,7 +48,7 @@ def test_the_docs_are_reached_from_the_root_also_behind_a_prefix(api):
 def test_the_pages_for_everyone_are_made_once_and_have_an_etag(api, monkeypatch, path):
     made = []
     for name in ("docs_html", "json.dumps"):
-        monkeypatch.setattr(f"serving.app.{name}", lambda document: made.append(1) or str(document))
+        monkeypatch.setattr(f"serving.registry.app.{name}", lambda document: made.append(1) or str(document))
     first, second = api.anonymous.get(path), api.anonymous.get(path)
     assert (len(made), first.content) == (1, second.content)
     again = api.anonymous.get(path, headers={"If-None-Match": first.headers["etag"]})

@@ -17,7 +17,7 @@ import pytest
 
 import ccatune
 from serving.errors import SettingsError
-from serving.server import bind
+from serving.registry.server import bind
 from serving.settings import ServingSettings
 from tests.serving.process import START_S, Process
 

@@ -21,7 +21,6 @@ import uvicorn
 import uvloop
 
 from serving.access.first import check_accounts
-from serving.app import create_app
 from serving.context import Context
 from serving.database import Database, open_database
 from serving.errors import SettingsError
@@ -34,6 +33,7 @@ from serving.http.connections import (
 )
 from serving.http.protocol import TimeLimits, timed_protocol
 from serving.http.tls import RegistryTls, tls_of
+from serving.registry.app import create_app
 from serving.settings import ServingSettings
 
 _BACKLOG = 2048

@@ -39,7 +39,6 @@ from typing import Annotated
 from fastapi import FastAPI, Header, Response
 from fastapi.responses import RedirectResponse
 
-from serving import health
 from serving.access import endpoints as access
 from serving.access.check import AccessCheck
 from serving.access.known import KnownTokens
@@ -53,9 +52,10 @@ from serving.http.etags import matches_weakly, quoted
 from serving.http.front import FrontedApplication
 from serving.http.layers import LOOPBACK_NAMES, Guard, Heads, RequestIds
 from serving.http.problems import add_problem_handlers, problems
+from serving.registry import health
+from serving.registry.shortcut import Shortcut
 from serving.roots import endpoints as roots
 from serving.settings import ServingSettings
-from serving.shortcut import Shortcut
 from serving.signatures import PrivateKey
 
 # More requests than these wait in front of a thread pool only if the database has stopped.
