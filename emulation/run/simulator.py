@@ -37,6 +37,7 @@ __all__ = [
     "BYTES_PER_S",
     "Progress",
     "compact_edges_us",
+    "core_version",
     "default_threads",
     "element_names",
     "simulate",
@@ -47,6 +48,15 @@ Progress = Callable[[int], None]
 _EPOCH_ENDS = ("waited", "looked_up", "raised", "kept")
 _LIMITS = ("unknown", "limited", "cleared", "split")  # enum rtcp_class
 _NO_STATE = 2**32 - 1
+
+
+def core_version() -> str:
+    """Return the SHA-256 (hex) over the sources of the core and the simulator from which the engine was built.
+
+    A changed comment changes it, too. CMakeLists.txt compiles it into the engine, so that an installation without
+    sources has it.
+    """
+    return _engine.SOURCES_DIGEST
 
 
 def default_threads() -> int:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from emulation.errors import EmulationError
 from emulation.run.measures import Trial, measure
 from emulation.run.qos import QoS
-from emulation.run.simulator import simulate
+from emulation.run.simulator import core_version, simulate
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import Policer
 from emulation.traces import Trace
@@ -207,3 +209,12 @@ def test_ensemble_text_that_the_core_refuses_is_told(line: str, other: str) -> N
     flow = FlowSpec(ensemble_text=two_level_text().replace(line, other))
     with pytest.raises(EmulationError, match=r"ensemble text: .*; write it with kmod\.ensemble\.table_text"):
         simulate(Scenario(link=LinkSpec(rate_mbps=20), flows=(flow,)))
+
+
+def test_the_core_version_is_of_the_bytes_of_core_and_simulator_here(repository: Path) -> None:
+    patterns = ("kmod/core/*.h", "kmod/core/*.def", "emulation/cpp/*/*.hpp", "emulation/cpp/*/*.cpp")
+    paths = {path.relative_to(repository).as_posix(): path for pattern in patterns for path in repository.glob(pattern)}
+    assert {"kmod/core/gr.h", "kmod/core/params.def", "emulation/cpp/simulation/simulation.cpp"} <= set(paths)
+    lines = (f"{name} {hashlib.sha256(paths[name].read_bytes()).hexdigest()}\n" for name in sorted(paths))
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert core_version() == digest, "the engine is older than its sources; run make build"
