@@ -79,7 +79,7 @@ void note(std::uint64_t* outcome, const cca_decision& decision) {
 RtcpRows no_rows() {
     rtcp_params params;
     cca_params_init(&params, CCA_ID_rtcp_cubic);
-    return {params, nullptr, 0, kHash};
+    return {params, {nullptr, 0, kHash}};
 }
 
 class TappedCubic {
