@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.errors import EmulationError
-from kmod.ensemble import write_atomically
+from emulation.files import read_file, write_file
 
 __all__ = ["Departures", "Drops", "Events", "FlowEvents", "LinkLog", "TunnelLog", "log_path"]
 __all__ += ["parse_link_log", "read_link_log", "read_log", "write_log"]
@@ -213,10 +213,7 @@ def write_log(log: TunnelLog, path: Path) -> None:
     times_ms = np.concatenate([log.capacity.times_ms, log.entered.times_ms, log.left.times_ms])
     ordered = [lines[at] for at in np.argsort(times_ms, kind="stable").tolist()]
     text = f"# init timestamp: {log.init_ms:.3f}\n{''.join(ordered)}"
-    try:
-        write_atomically(path, text.encode("ascii"))
-    except OSError as error:
-        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error
+    write_file(path, text.encode("ascii"))
 
 
 def _rows(*columns: NDArray[np.generic]) -> zip[tuple[float, ...]]:
@@ -234,7 +231,7 @@ def read_log(path: Path) -> TunnelLog:
     Raises:
         EmulationError: the file cannot be read or a line is damaged. The message names the file and the line.
     """
-    data = _content(path)
+    data = read_file(path)
     first = _FIRST_LINE.match(data)
     if first is None:
         raise _damaged(str(path), data, 0, "# init timestamp: MILLISECONDS")
@@ -248,7 +245,7 @@ def read_link_log(path: Path) -> LinkLog:
     Raises:
         EmulationError: the file cannot be read or a line is damaged. The message names the file and the line.
     """
-    return parse_link_log(_content(path), name=str(path))
+    return parse_link_log(read_file(path), name=str(path))
 
 
 def parse_link_log(data: bytes, *, name: str) -> LinkLog:
@@ -270,13 +267,6 @@ def parse_link_log(data: bytes, *, name: str) -> LinkLog:
         left=table.left(),
         dropped=table.dropped(),
     )
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise EmulationError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def _damaged(name: str, data: bytes, at: int, expected: str) -> EmulationError:

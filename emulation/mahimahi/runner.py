@@ -36,18 +36,8 @@ from emulation.scenario.model import Scenario
 from emulation.vm.kernels import GuestError, mahimahi_root
 from kmod.bpf_host import BPF_CCAS
 
-__all__ = [
-    "cores_of",
-    "emulate",
-    "emulate_each",
-    "emulate_in",
-    "emulate_many",
-    "host_runner",
-    "in_order",
-    "lacking",
-    "shell_paths",
-    "side_by_side",
-]
+__all__ = ["cores_of", "emulate_each", "emulate_in", "emulate_many", "host_runner", "in_order", "lacking"]
+__all__ += ["shell_paths", "side_by_side"]
 
 Progress = Callable[[int], None]
 # Called with a run's number and its result, or the error of a failed run, as soon as the run is over.
@@ -273,14 +263,3 @@ def in_order(run_each: Callable[[Each], None], *, progress: Progress | None = No
 
     run_each(each)
     return [results[number] for number in sorted(results)]
-
-
-def emulate(scenario: Scenario, *, series_every_s: float | None = None) -> QoS:
-    """Run one scenario over Mahimahi.
-
-    series_every_s: the interval of the points in `QoS.series`; None: no series.
-
-    Raises:
-        EmulationError: as `emulate_many`.
-    """
-    return emulate_many([scenario], series_every_s=series_every_s)[0]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from emulation.pantheon.analysis import Analysis
+from kmod.terminal import counted
 
 __all__ = ["METHOD", "head_line", "set_up"]
 
@@ -25,16 +26,16 @@ def head_line(analyses: Sequence[Analysis]) -> str:
     runs = [run for analysis in analyses for scheme in analysis.schemes for run in scheme.runs]
     valid = sum(run.verdict == "ok" for run in runs)
     links = f" on {len(analyses)} links" if len(analyses) > 1 else ""
-    return f"{_counted(len(schemes), 'scheme')}{links}, {_counted(len(runs), 'run')}, {valid} of them valid"
+    return f"{counted(len(schemes), 'scheme')}{links}, {counted(len(runs), 'run')}, {valid} of them valid"
 
 
 def set_up(analysis: Analysis) -> list[tuple[str, str]]:
     """Return how the runs were made, as pairs of a name and a value."""
     about = analysis.metadata
-    flows = _counted(about.flows, "flow") if about.flows else "without a tunnel"
+    flows = counted(about.flows, "flow") if about.flows else "without a tunnel"
     if about.flows > 1:
         flows += f", started {about.interval} s apart"
-    runs = f"{about.runtime} s each, {_counted(about.run_times, 'run')} of each scheme"
+    runs = f"{about.runtime} s each, {counted(about.run_times, 'run')} of each scheme"
     pairs = [("runs", f"{runs}, {flows}")]
     if about.mahimahi_command:
         pairs.append(("link", about.mahimahi_command))
@@ -48,7 +49,3 @@ def set_up(analysis: Analysis) -> list[tuple[str, str]]:
         pairs += [("ensembles", ", ".join(f"{name} {value}" for name, value in about.ccatune.ensembles.items()))]
     pairs.append(("folder", analysis.data_dir.resolve().name))
     return [(name, value) for name, value in pairs if value]
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -25,13 +25,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from emulation.errors import EmulationError
 from emulation.mahimahi.translate import link_opportunities_ms, repeated_ms
 from emulation.pantheon.metadata import read_metadata
-from emulation.scenario.files import first_fault, one_recording, read_document
-from emulation.scenario.path import LinkRate
+from emulation.scenario.files import one_recording, read_settings
+from emulation.scenario.path import Frozen, LinkRate
 from emulation.traces import Trace, read_recordings
 from emulation.traces._parse import parse_trace
 from emulation.traces.poisson import make_poisson
@@ -43,10 +43,8 @@ SHELLS = ("mm-delay", "mm-loss")
 PERIOD_S = 600.0
 
 
-class Side(BaseModel):
+class Side(Frozen):
     """The deliveries of one direction: a trace, a model of traces, a constant rate, or a Poisson process."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     trace: Path | None = Field(None, description="a file, folder or archive; relative to the emulator's file")
     recording: str | None = Field(None, description="a part of the name of the recording, if the trace has several")
@@ -80,10 +78,8 @@ class Side(BaseModel):
         return link_opportunities_ms(LinkRate(rate_mbps=self.rate_mbps), round(PERIOD_S * 1000))
 
 
-class EmulatorFile(BaseModel):
+class EmulatorFile(Frozen):
     """The content of an emulator's file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)
     source: str = Field(min_length=1, description="where the figures come from")
@@ -177,11 +173,7 @@ def link_of_file(path: Path) -> TestLink:
     Raises:
         EmulationError: the file cannot be read, or a field is invalid. The message describes the first fault.
     """
-    document = read_document(path, what="an emulator", holding="uplink, downlink and delay_ms")
-    try:
-        spec = EmulatorFile.model_validate(document)
-    except ValidationError as error:
-        raise EmulationError(f"{path}: {first_fault(error)}") from error
+    spec = read_settings(path, EmulatorFile, what="an emulator")
     queue = "" if spec.queue_pkts is None else (
         f"--uplink-queue=droptail --uplink-queue-args=packets={spec.queue_pkts}"
     )  # fmt: skip

@@ -20,8 +20,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation.errors import EmulationError
+from emulation.files import write_file
 from emulation.scenario.files import first_fault
-from kmod.ensemble import write_atomically
 
 __all__ = ["FILE_NAME", "CcatuneEntries", "Metadata", "RunNote", "read_metadata", "write_metadata"]
 
@@ -127,10 +127,7 @@ def write_metadata(metadata: Metadata, data_dir: Path) -> None:
         raise EmulationError(f"{path}: expected both traces of a local run, got no {lacking[0]}; name its file")
     document |= {name: Path(document[name]).name for name in traces if name in document}
     text = json.dumps(document, sort_keys=True, indent=4)
-    try:
-        write_atomically(path, f"{text}\n".encode())
-    except OSError as error:
-        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error
+    write_file(path, f"{text}\n".encode())
 
 
 def read_metadata(data_dir: Path) -> Metadata:

@@ -35,10 +35,10 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from emulation.errors import EmulationError
-from emulation.scenario.files import first_fault, read_document
+from emulation.scenario.files import read_settings
 
 __all__ = ["Role", "Scheme", "SchemeError", "caller", "environment", "read_schemes", "schemes_of"]
 
@@ -319,11 +319,7 @@ def read_schemes(checkout: Path | None = None) -> dict[str, Scheme]:
     file = folder / "config.yml"
     if not file.is_file():
         raise EmulationError(f"{folder}: expected a checkout of Pantheon with src/config.yml, found none")
-    document = read_document(file, what="Pantheon's schemes", holding="schemes")
-    try:
-        config = _Config.model_validate(document)
-    except ValidationError as error:
-        raise EmulationError(f"{file}: {first_fault(error)}") from error
+    config = read_settings(file, _Config, what="Pantheon's schemes")
     found = {}
     for name, entry in config.schemes.items():
         if not _NAME.fullmatch(name):

@@ -171,7 +171,6 @@ class _FlowSeries:
 
 
 def _binned(time_s: Values, values: Values) -> tuple[Values, Values]:
-    """Return the end times of bins of at least RATE_BIN_S, and the mean of the values in each bin."""
     every = min(max(round(max(RATE_BIN_S, time_s[-1] / MOST_RATE_BINS) / time_s[0]), 1), len(values))
     n_bins = len(values) // every
     return time_s[every - 1 :: every][:n_bins], values[: n_bins * every].reshape(n_bins, every).mean(axis=1)

@@ -83,13 +83,13 @@ def read_document(path: Path, *, what: str = "a scenario", holding: str = "link 
     return document
 
 
-def read_settings(path: Path, model: type[Settings]) -> Settings:
-    """Read a YAML file with the settings of a report, and validate it with their model.
+def read_settings(path: Path, model: type[Settings], *, what: str = "settings") -> Settings:
+    """Read a YAML file and validate it with a model. what: the kind of the file, for messages.
 
     Raises:
         EmulationError: the file cannot be read, or its content is invalid.
     """
-    document = read_document(path, what="settings", holding=", ".join(model.model_fields))
+    document = read_document(path, what=what, holding=", ".join(model.model_fields))
     try:
         return model.model_validate(document)
     except ValidationError as error:

@@ -33,7 +33,7 @@ from emulation import BaseDelay, DelayStep, FlowSpec, LinkSpec, QoS, Scenario, s
 from emulation.mahimahi.machine import Watch
 from emulation.mahimahi.path import path_of_mahimahi
 from emulation.mahimahi.processors import kept_awake
-from emulation.mahimahi.runner import emulate
+from emulation.mahimahi.runner import emulate_many
 from emulation.scenario.files import load_scenario
 from emulation.traces import Trace, read_recordings
 
@@ -186,7 +186,7 @@ def beside_the_kernel() -> list[dict[str, Any]]:
         rows.append(side_of(cca, "with clocks", simulate(path_of_mahimahi(scenario, runner="mahimahi"))))
         for _ in range(2):
             with kept_awake(), Watch(timers=True) as watch:
-                qos = emulate(scenario)
+                (qos,) = emulate_many([scenario])
             rows.append(side_of(cca, "kernel", qos, late=watch.during_a_run(scenario.duration_s).late_share))
     return rows
 
