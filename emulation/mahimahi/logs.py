@@ -149,8 +149,7 @@ class TunnelLog:
     def as_written(self) -> TunnelLog:
         """Return the log as write_log stores it: ordered by time, with times and delays in whole µs.
 
-        Raises:
-            EmulationError: a time is negative or not finite.
+        Raises EmulationError if a time is negative or not finite.
         """
         by_time = []
         for events in (self.capacity, self.entered, self.left):
@@ -197,8 +196,7 @@ def log_path(data_dir: Path, *, scheme: str, run: int, kind: Kind) -> Path:
 def write_log(log: TunnelLog, path: Path) -> None:
     """Write a tunnel log atomically. At equal times, opportunities come first and departures last.
 
-    Raises:
-        EmulationError: a time is negative or not finite, or the file cannot be written.
+    Raises EmulationError if a time is negative or not finite, or the file cannot be written.
     """
     log = log.as_written()
     lines = [f"{time:.3f} # {size}\n" for time, size in _rows(log.capacity.times_ms, log.capacity.bytes)]
@@ -228,8 +226,7 @@ def _whole_us(values_ms: Floats) -> Floats:
 def read_log(path: Path) -> TunnelLog:
     """Read a tunnel log. Events that are out of order, for example after a clock was set, are sorted by their time.
 
-    Raises:
-        EmulationError: the file cannot be read or a line is damaged. The message names the file and the line.
+    Raises EmulationError if the file cannot be read or a line is damaged. The message names the file and the line.
     """
     data = read_file(path)
     first = _FIRST_LINE.match(data)
@@ -242,8 +239,7 @@ def read_log(path: Path) -> TunnelLog:
 def read_link_log(path: Path) -> LinkLog:
     """Read a log of mm-link.
 
-    Raises:
-        EmulationError: the file cannot be read or a line is damaged. The message names the file and the line.
+    Raises EmulationError if the file cannot be read or a line is damaged. The message names the file and the line.
     """
     return parse_link_log(read_file(path), name=str(path))
 
@@ -251,8 +247,7 @@ def read_link_log(path: Path) -> LinkLog:
 def parse_link_log(data: bytes, *, name: str) -> LinkLog:
     """Parse the content of a log of mm-link. name: of the log in messages.
 
-    Raises:
-        EmulationError: a line is damaged. The message names the log and the line.
+    Raises EmulationError if a line is damaged. The message names the log and the line.
     """
     if not data.startswith(b"#"):
         raise _damaged(name, data, 0, "a comment of mm-link")
@@ -282,8 +277,7 @@ def _damaged(name: str, data: bytes, at: int, expected: str) -> EmulationError:
 def _parse(name: str, data: bytes, start: int, pattern: re.Pattern[bytes]) -> _Table:
     """Check all lines from the byte `start` on, and convert their numbers.
 
-    Raises:
-        EmulationError: a line is damaged.
+    Raises EmulationError if a line is damaged.
     """
     matched = pattern.match(data, start)
     end = matched.end() if matched else start

@@ -59,8 +59,7 @@ def _installed() -> bool:
 def shell_paths() -> list[Path]:
     """Return the paths of Mahimahi's shells: those installed on the machine, or else those that `make setup` fetched.
 
-    Raises:
-        GuestError: there are neither.
+    Raises GuestError if there are neither.
     """
     if _installed():
         return [Path(str(shutil.which(name, path=SYSTEM_PATH))) for name in SHELLS]
@@ -87,8 +86,7 @@ def lacking() -> str:
 def host_runner() -> Runner:
     """Return the runner for this machine's kernel, with the algorithms that the kernel has or can load in BPF.
 
-    Raises:
-        EmulationError: something is missing. The message says how to get it.
+    Raises EmulationError if something is missing. The message says how to get it.
     """
     lacks = lacking()
     if lacks:
@@ -200,8 +198,7 @@ def emulate_each(
 
     processors: how many processors the runs may share (None: all that this process may use; 0: one run at a time).
 
-    Raises:
-        EmulationError: the machine lacks something, or a scenario requires something that the runner cannot do.
+    Raises EmulationError if the machine lacks something, or a scenario requires something that the runner cannot do.
     """
     runner = host_runner()
     waiting = deque(
@@ -220,8 +217,7 @@ def emulate_in(bpf: InBpf, scenario: Scenario, *, series_every_s: float | None =
 
     Their parameters and ensembles stay as they are. The scenario should state the same ones.
 
-    Raises:
-        EmulationError: as `emulate_many`.
+    Raises EmulationError as `emulate_many` does.
     """
     waiting = deque([_Planned(0, scenario, to_job(scenario, host_runner()), files={})])
     return in_order(lambda each: _run_all(waiting, each, bpf=bpf, series_every_s=series_every_s, processors=0))[0]
@@ -238,8 +234,7 @@ def emulate_many(
 
     processors: as for `emulate_each`. progress: called with the number of finished runs.
 
-    Raises:
-        EmulationError: as `emulate_each`, or a run failed. A failed run ends the others.
+    Raises EmulationError as `emulate_each` does, and if a run failed. A failed run ends the others.
     """
     return in_order(
         lambda each: emulate_each(scenarios, each, series_every_s=series_every_s, processors=processors),

@@ -114,8 +114,7 @@ class TestLink:
     def opportunities_ms(self, end_ms: int) -> dict[str, list[int]]:
         """Return the opportunities of each direction in (0, end_ms] after start_s. They repeat with the trace's period.
 
-        Raises:
-            TraceError: a file is not a trace of mm-link.
+        Raises TraceError if a file is not a trace of mm-link.
         """
         found = {}
         start_ms = round(self.start_s * 1000)
@@ -170,8 +169,7 @@ def _times_ms(trace: Trace) -> NDArray[Any]:
 def link_of_file(path: Path) -> TestLink:
     """Read an emulator's file.
 
-    Raises:
-        EmulationError: the file cannot be read, or a field is invalid. The message describes the first fault.
+    Raises EmulationError if the file cannot be read, or a field is invalid. The message describes the first fault.
     """
     spec = read_settings(path, EmulatorFile, what="an emulator")
     queue = "" if spec.queue_pkts is None else (
@@ -190,11 +188,7 @@ def link_of_file(path: Path) -> TestLink:
 
 
 def link_of_options(*, uplink: Path, downlink: Path, prepend: str, append: str, extra: str, name: str) -> TestLink:
-    """Return the link that Pantheon's options define.
-
-    Raises:
-        EmulationError: a trace does not exist.
-    """
+    """Return the link that Pantheon's options define. Raises EmulationError if a trace does not exist."""
     for trace in (uplink, downlink):
         if not trace.is_file():
             raise EmulationError(f"{trace}: expected a trace of mm-link, found no file")
@@ -224,8 +218,7 @@ def _split(text: str, option: str) -> list[list[str]]:
 def shells_of(link: TestLink) -> list[list[str]]:
     """Return the command lines of the shells, from the outermost to the innermost. {run} stands for a run's folder.
 
-    Raises:
-        EmulationError: an option names a program that is not one of the known shells.
+    Raises EmulationError if an option names a program that is not one of the known shells.
     """
     extra = _words(link.extra, "--extra-mm-link-args")
     refused = [word for word in extra if not word.startswith(("--uplink-queue", "--downlink-queue"))]
@@ -239,8 +232,8 @@ def shells_of(link: TestLink) -> list[list[str]]:
 def link_of_folder(folder: Path) -> TestLink:
     """Return the link of a data folder of Pantheon or ccatune. The folder must contain the traces of the link.
 
-    Raises:
-        EmulationError: the metadata is damaged, the test was between two machines, or a trace is not in the folder.
+    Raises EmulationError if the metadata is damaged, the test was between two machines, or a trace is not in the
+    folder.
     """
     metadata = read_metadata(folder)
     if metadata.mode != "local":

@@ -116,8 +116,8 @@ class Metadata(_Tolerant):
 def write_metadata(metadata: Metadata, data_dir: Path) -> None:
     """Write the metadata of a folder atomically. As in Pantheon, it states traces by file name without folder.
 
-    Raises:
-        EmulationError: a local test lacks a trace, which Pantheon's report requires, or the file cannot be written.
+    Raises EmulationError if a local test lacks a trace, which Pantheon's report requires, or the file cannot be
+    written.
     """
     path = data_dir / FILE_NAME
     document = metadata.model_dump(mode="json", exclude_none=True)
@@ -133,8 +133,8 @@ def write_metadata(metadata: Metadata, data_dir: Path) -> None:
 def read_metadata(data_dir: Path) -> Metadata:
     """Read the metadata of a folder.
 
-    Raises:
-        EmulationError: the file cannot be read, is damaged, or lacks an entry. The message names the file and the line.
+    Raises EmulationError if the file cannot be read, is damaged, or lacks an entry. The message names the file and the
+    line.
     """
     path = data_dir / FILE_NAME
     try:

@@ -40,8 +40,7 @@ def write_results(analysis: Analysis, *, styles: Mapping[str, Style], now: datet
     Where logs are missing, earlier results are kept: their statistics, and the figures if no run is valid.
     styles: by scheme, as far as they are known. now: the time in UTC that the logs state.
 
-    Raises:
-        EmulationError: a file cannot be written.
+    Raises EmulationError if a file cannot be written.
     """
     folder = analysis.data_dir
     path = folder / PERFORMANCE_NAME
@@ -86,8 +85,7 @@ def write_report(
 
     styles: as far as they are known. now: the time in UTC that the report states.
 
-    Raises:
-        EmulationError: there is no folder, or the file cannot be written.
+    Raises EmulationError if there is no folder, or the file cannot be written.
     """
     if not analyses:
         raise EmulationError(f"{path}: expected at least one data folder to report, got none")

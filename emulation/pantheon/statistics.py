@@ -181,8 +181,7 @@ def _traffic_lines(traffic: Traffic, share: str = "") -> list[str]:
 def write_stats_log(path: Path, *, start: datetime, end: datetime) -> None:
     """Write the statistics log of a run that has ended, with the run's start and end in UTC.
 
-    Raises:
-        EmulationError: the file cannot be written.
+    Raises EmulationError if the file cannot be written.
     """
     write_file(path, f"Start at: {start.strftime(TIME_FORMAT)}\nEnd at: {end.strftime(TIME_FORMAT)}\n".encode())
 
@@ -192,8 +191,7 @@ def update_stats_log(path: Path, statistics: RunStatistics, *, now: datetime) ->
 
     now: the time in UTC that the log states. As in Pantheon, the log is not created if it does not exist.
 
-    Raises:
-        EmulationError: the file cannot be read or written.
+    Raises EmulationError if the file cannot be read or written.
     """
     if not path.is_file():
         return
@@ -207,8 +205,7 @@ def read_stats_log(path: Path) -> dict[str, str]:
 
     The result is empty if the file does not exist.
 
-    Raises:
-        EmulationError: the file cannot be read.
+    Raises EmulationError if the file cannot be read.
     """
     if not path.is_file():
         return {}

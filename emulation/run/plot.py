@@ -85,11 +85,7 @@ STYLE: dict[str, Any] = {"lw": 1.3, "solid_joinstyle": "round"}
 
 
 def save(figure: Figure, *, path: Path) -> None:
-    """Write a picture.
-
-    Raises:
-        EmulationError: the file cannot be written.
-    """
+    """Write a picture. Raises EmulationError if the file cannot be written."""
     try:
         figure.savefig(path)
     except OSError as error:
@@ -107,8 +103,7 @@ def check_path(path: Path) -> None:
 def draw_run(scenario: Scenario, qos: QoS, *, path: Path) -> None:
     """Draw a run whose QoS has a series into a .png, .svg or .pdf file.
 
-    Raises:
-        EmulationError: it is another kind of file, the file cannot be written, or the run has no samples.
+    Raises EmulationError if it is another kind of file, the file cannot be written, or the run has no samples.
     """
     check_path(path)
     figure = make_figure(scenario, qos)

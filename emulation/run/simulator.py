@@ -84,9 +84,8 @@ def simulate(scenario: Scenario, *, series_every_s: float | None = None, audit: 
     audit: check at every event that packets, ACKs, marks and times are consistent (emulation/cpp/simulation/audit.hpp).
     If no event is left at the end of the run, also check that all data is acknowledged. The result is the same.
 
-    Raises:
-        EmulationError: the engine does not have an algorithm, the core does not accept an ensemble text, or the audit
-            found an inconsistency.
+    Raises EmulationError if the engine does not have an algorithm, the core does not accept an ensemble text, or the
+    audit found an inconsistency.
     """
     job = Jobs().job(scenario, sample_s=series_every_s or 0.0, audit=audit)
     try:
@@ -102,8 +101,7 @@ def simulate_many(
 
     threads: None: one for each processor. progress: called about ten times a second with the number of finished runs.
 
-    Raises:
-        EmulationError: the engine does not have an algorithm, or the core does not accept an ensemble text.
+    Raises EmulationError if the engine does not have an algorithm, or the core does not accept an ensemble text.
     """
     jobs = Jobs()
     results = _engine.run([jobs.job(s) for s in scenarios], threads or default_threads(), progress)

@@ -156,8 +156,7 @@ class FlowSpec(Frozen):
     def plan(self) -> tuple[Transfer, ...]:
         """The application's data as transfers; none if it has no end.
 
-        Raises:
-            EmulationError: the flow plays a video, whose chunks are chosen during the run.
+        Raises EmulationError if the flow plays a video, whose chunks are chosen during the run.
         """
         if self.video is not None:
             raise EmulationError("video: expected size_bytes or transfers, which real links take; the simulator alone "
@@ -174,8 +173,7 @@ class FlowSpec(Frozen):
     def values(self) -> list[int]:
         """Return all parameters of the algorithm in the engine's order.
 
-        Raises:
-            ValueError: a name is unknown, a value is out of range, or `fixed` has no window size.
+        Raises ValueError if a name is unknown, a value is out of range, or `fixed` has no window size.
         """
         if self.cca == "fixed":
             unknown = set(self.params) - set(FIXED_PARAMS)

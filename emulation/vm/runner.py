@@ -6,9 +6,9 @@
 One boot serves all scenarios, which run one after the other. The guest has a clock of its own (`own_clock` of
 run_in_guest). So its computations cost its flows the same time on any machine, busy or not, and a run may take longer
 than its duration. The algorithms that params.def marks as modules are those of this repository. reno, cubic and bbr
-(version 1) are the kernel's. Parameters,
-ensemble and clients of R-TCP belong to the network namespace of a run, and are removed with it. This process removes
-the folder of jobs and results; if it is killed, the next one that starts does (_folder.py).
+(version 1) are the kernel's. Parameters, ensemble and clients of R-TCP belong to the network namespace of a run, and
+are removed with it. This process removes the folder of jobs and results; if it is killed, the next one that starts
+does (_folder.py).
 """
 
 from __future__ import annotations
@@ -88,9 +88,8 @@ def emulate_each(
 ) -> None:
     """Run scenarios in the guest of a kernel line and report each result as soon as it exists.
 
-    Raises:
-        EmulationError: the machine lacks something, a scenario needs what the runner does not support, or the guest
-            ended before all runs were over; the results of the completed runs are reported nevertheless.
+    Raises EmulationError if the machine lacks something, a scenario needs what the runner does not support, or the
+    guest ended before all runs were over; the results of the completed runs are reported nevertheless.
     """
     runner = guest_runner()
     jobs = [to_job(scenario, runner) for scenario in scenarios]
@@ -115,8 +114,7 @@ def emulate_many(
 
     progress: called with the number of completed runs.
 
-    Raises:
-        EmulationError: as `emulate_each`, or if a run failed.
+    Raises EmulationError as `emulate_each` does, and if a run failed.
     """
     return in_order(
         lambda each: emulate_each(scenarios, each, line=line, series_every_s=series_every_s), progress=progress

@@ -92,8 +92,7 @@ def _stamps_ms(text: str) -> list[int] | None:
 def run(job: Job, attempt: Attempt, prepare: Callable[[Job], None]) -> dict[str, Any]:
     """Prepare the namespaces and run the job.
 
-    Raises:
-        ShellError: a program failed, or not everything was ready in time, in ATTEMPTS attempts.
+    Raises ShellError if a program failed, or not everything was ready in time, in ATTEMPTS attempts.
     """
     shells.prepare(Path(job["mahimahi"]) if job["mahimahi"] else None, folder=FOLDER)
     prepare(job)

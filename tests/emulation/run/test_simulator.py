@@ -17,7 +17,8 @@ from emulation.run.simulator import core_version, simulate
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import Policer
 from emulation.traces import Trace
-from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from kmod.ensemble import Axis
+from tests.emulation.tables import ensemble_of, table_of
 
 
 def fixed(cwnd_pkts: int, *, pacing_bytes_per_s: int = 0) -> FlowSpec:
@@ -35,17 +36,9 @@ def even_trace(per_ms: int = 2, *, period_ms: int = 1000) -> Trace:
 
 def two_level_text(*, epsilon_pct: int = 0) -> str:
     """A table whose two levels, below and from 1 MB/s on, differ in every class; epsilon 0 looks each level up."""
-    ensemble = Ensemble(
-        cca="gr",
-        epoch_ms=5000,
-        estimate_ms=250,
-        epsilon_pct=epsilon_pct,
-        classes=(DelayClass(95, 50_000), DelayClass(95, 200_000)),
-        axes=(Axis("throughput_bytes_per_s", "linear", 1_000_000, 2),),
-        columns=("delay_threshold_us",),
-        rows=((10_000,), (120_000,), (20_000,), (160_000,)),
-    )
-    return table_text(ensemble, Deployment("file", "test", 1))
+    axes = (Axis("throughput_bytes_per_s", "linear", 1_000_000, 2),)
+    rows = ((10_000,), (120_000,), (20_000,), (160_000,))
+    return table_of(ensemble_of(rows, axes=axes, classes_ms=(50, 200), epoch_ms=5000, epsilon_pct=epsilon_pct))
 
 
 def same(one: QoS, other: QoS) -> bool:

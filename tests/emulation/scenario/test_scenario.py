@@ -21,7 +21,8 @@ from emulation.scenario.path import ELEMENTS, AccessLink, AckPath, Codel, Police
 from emulation.traces import Recording, Trace
 from emulation.traces.synthetic import fit, make
 from kmod.abi import ALGORITHMS
-from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from kmod.ensemble import Deployment, Ensemble, table_text
+from tests.emulation.tables import ensemble_of
 
 LINK = LinkSpec(rate_mbps=20)
 
@@ -33,16 +34,7 @@ def trace() -> Trace:
 @pytest.fixture
 def ensemble() -> Ensemble:
     """One level, three classes: 50, 100 and 200 ms."""
-    return Ensemble(
-        cca="gr",
-        epoch_ms=30_000,
-        estimate_ms=250,
-        epsilon_pct=25,
-        classes=tuple(DelayClass(95, delay_ms * 1000) for delay_ms in (50, 100, 200)),
-        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 1),),
-        columns=("delay_threshold_us",),
-        rows=((20_000,), (40_000,), (80_000,)),
-    )
+    return ensemble_of(((20_000,), (40_000,), (80_000,)), classes_ms=(50, 100, 200), epoch_ms=30_000, epsilon_pct=25)
 
 
 def test_link_needs_a_trace_or_a_rate_and_not_both() -> None:
@@ -299,13 +291,6 @@ def test_examples_on_the_page_are_scenarios(repository: Path) -> None:
     assert len(examples) >= 3
     for example in examples:
         build_scenario(yaml.safe_load(example), source="docs/scenarios.md", folder=repository)
-
-
-def test_shipped_scenarios_load(repository: Path) -> None:
-    files = sorted((repository / "configs" / "scenarios").glob("*.yaml"))
-    assert len(files) >= 4
-    names = [load_scenario(file).name for file in files]
-    assert names == [file.stem for file in files]
 
 
 def test_operators_have_the_rates_and_buckets_of_the_paper(repository: Path) -> None:
