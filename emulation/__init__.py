@@ -2,15 +2,21 @@
 """Traces of links, scenarios of flows over links, the packet simulator, and the QoS of a run."""
 
 from emulation.errors import EmulationError, TraceError
-from emulation.run.measures import Trial, measure
+from emulation.run.measures import Measures, Trial, measure
 from emulation.run.qos import (
     Delays,
     ElementQoS,
+    ElementSeries,
+    EpochEnd,
     FlowQoS,
     LimitEstimate,
     QoS,
+    TransferQoS,
+    Windows,
+    bandwidth_shares,
+    jain_index,
 )
-from emulation.run.simulator import simulate, simulate_many
+from emulation.run.simulator import compact_edges_us, default_threads, simulate, simulate_many
 from emulation.scenario.delays import BaseDelay, DelayStep
 from emulation.scenario.model import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Transfer
 from emulation.scenario.path import (
@@ -41,7 +47,9 @@ __all__ = [
     "DelayStep",
     "Delays",
     "ElementQoS",
+    "ElementSeries",
     "EmulationError",
+    "EpochEnd",
     "FlowQoS",
     "FlowSpec",
     "GilbertElliott",
@@ -49,6 +57,7 @@ __all__ = [
     "LimitEstimate",
     "LinkRate",
     "LinkSpec",
+    "Measures",
     "PathElement",
     "Policer",
     "QoS",
@@ -61,10 +70,16 @@ __all__ = [
     "SteppedPolicer",
     "TraceError",
     "Transfer",
+    "TransferQoS",
     "Trial",
     "VideoFlowQoS",
     "VideoQoS",
     "VideoSpec",
+    "Windows",
+    "bandwidth_shares",
+    "compact_edges_us",
+    "default_threads",
+    "jain_index",
     "measure",
     "simulate",
     "simulate_many",
