@@ -64,9 +64,7 @@ def empty_logs(paths: Iterable[Path]) -> None:
 def begins_at_s(log: Path, lead_ms: int) -> float:
     """Return when the run begins, in s since 1970: lead_ms after the beginning of the trace that mm-link logs.
 
-    Raises:
-        LateError: this time has passed.
-        ShellError: mm-link writes no log.
+    Raises LateError if this time has passed. Raises ShellError if mm-link writes no log.
     """
     end_s = time.monotonic() + _LOG_S
     while (stamps := _stamps_ms(log.read_text(encoding="ascii"))) is None:
