@@ -38,8 +38,7 @@ def check_output(path: Path) -> None:
     It makes a temporary file in the same folder, as kmod.ensemble.write_atomically does. The permissions alone do not
     show what root may write.
 
-    Raises:
-        EmulationError: the path is a folder or a device, or no file can be made in its folder.
+    Raises EmulationError if the path is a folder or a device, or no file can be made in its folder.
     """
     try:
         if path.exists() and not path.is_file():

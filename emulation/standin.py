@@ -42,8 +42,7 @@ class _State:
 class StandInTree:
     """The files of every algorithm. Refused reads and writes raise OSError with the kernel's errno.
 
-    Raises:
-        EmulationError: a state file was not written by this class.
+    Raises EmulationError if a state file was not written by this class.
     """
 
     def __init__(self, root: Path) -> None:

@@ -29,14 +29,13 @@ from matplotlib.figure import Figure as Picture
 from numpy.typing import NDArray
 
 from emulation.run.qos import QoS
-from emulation.run.simulator import default_threads, simulate
-from emulation.scenario.model import Scenario
+from emulation.run.simulator import core_version, default_threads, simulate
+from emulation.scenario.model import Scenario, canonical_text
 from emulation.scenario.path import Frozen
 from emulation.traces import Recording
 from experiments.figures import Statement, number, row_of
 from kmod.ensemble import write_atomically
 from training.errors import TrainingError
-from training.evaluation.runner import core_version
 from training.intervals import LEAST_SEEDS, interval_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -179,7 +178,7 @@ class Store:
     def key_of(self, case: Case, scenarios: Iterable[Scenario]) -> str:
         """The key of a case (hex)."""
         measure = sources_digest(*SIMULATOR, case.measure.__module__.replace(".", "/") + ".py")
-        content = [FORMAT, core_version(), measure, case.every_s, self.depends, *map(text_of, scenarios)]
+        content = [FORMAT, core_version(), measure, case.every_s, self.depends, *map(canonical_text, scenarios)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def _path(self, case: Case, key: str) -> Path | None:
@@ -215,13 +214,6 @@ def digest_of_files(files: Iterable[Path]) -> str:
     for path in files:
         total.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()
-
-
-def text_of(scenario: Scenario) -> str:
-    """A scenario as text. Of a trace its content counts, and not its name."""
-    traces = [link.trace.digest for link in (scenario.link, scenario.link.acks.uplink) if link and link.trace]
-    parts: Any = {"link": {"trace": True, "acks": {"uplink": {"trace"}}}}
-    return " ".join([scenario.model_dump_json(exclude=parts), *traces])
 
 
 def settings_text(settings: Frozen) -> str:

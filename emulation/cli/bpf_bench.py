@@ -118,8 +118,7 @@ def lacking() -> str:
 def measure_bpf() -> dict[str, float]:
     """Return the figures of all algorithms in BPF by name. They are unloaded again at the end.
 
-    Raises:
-        EmulationError: something is lacking, or another program uses the algorithms.
+    Raises EmulationError if something is lacking, or another program uses the algorithms.
     """
     if reason := lacking():
         raise EmulationError(f"bench: expected a machine that can load algorithms in BPF, but {reason}")

@@ -119,13 +119,10 @@ def series_every_s(scenario: Scenario) -> float:
 def lay_over(document: Document, options: Document, *, source: str) -> None:
     """Replace the fields of a scenario's document by the given options.
 
-    Raises:
-        EmulationError: `link` or `flows` of the document has the wrong type.
-        click.UsageError: an option is invalid, or there is no link.
+    Raises EmulationError if `link` or `flows` of the document has the wrong type. Raises click.UsageError if an option
+    is invalid, or there is no link.
     """
-    for key in ("duration_s", "warmup_s", "seed"):
-        if options[key] is not None:
-            document[key] = options[key]
+    document |= _given(options, "duration_s", "warmup_s", "seed")
     if not isinstance(document.setdefault("link", {}), dict):
         raise EmulationError(f"{source}: link: expected a mapping, got {document['link']!r}")
     kept = {key: value for key, value in document["link"].items() if key not in _replaced_by(options)}
@@ -135,10 +132,14 @@ def lay_over(document: Document, options: Document, *, source: str) -> None:
     flows = document.setdefault("flows", [{}])
     if not isinstance(flows, list) or not all(isinstance(flow, dict) for flow in flows):
         raise EmulationError(f"{source}: flows: expected a list of mappings, got {flows!r}")
-    given, params = _flow_options(options), _params(options["params"])
+    given, params = _given(options, "cca", "delay_class", "ensemble"), _params(options["params"])
     if options["n_flows"] is not None:
         flows = flows[:1] * options["n_flows"]
     document["flows"] = [{**flow, **given, "params": _with_params(flow.get("params"), params)} for flow in flows]
+
+
+def _given(options: Document, *names: str) -> Document:
+    return {name: options[name] for name in names if options[name] is not None}
 
 
 def _replaced_by(options: Document) -> frozenset[str]:
@@ -158,11 +159,9 @@ def _with_params(own: object, given: dict[str, int]) -> object:
 
 
 def _link_options(options: Document) -> Document:
-    given = {key: options[key] for key in ("recording", "rate_mbps", "rtt_ms", "loss") if options[key] is not None}
-    if options["trace"] is not None and options["rate_mbps"] is not None:
+    given = _given(options, "recording", "rate_mbps", "rtt_ms", "loss", "trace")
+    if "trace" in given and "rate_mbps" in given:
         raise click.UsageError("expected one link, got both --traces and --rate-mbps")
-    if options["trace"] is not None:
-        given["trace"] = options["trace"]
     if options["start_s"] is not None:
         given["start_ms"] = round(options["start_s"] * 1000)
     if options["buffer_size"] is not None:
@@ -171,13 +170,6 @@ def _link_options(options: Document) -> Document:
             raise click.UsageError(f"--buffer: expected such as 1000pkts or 1500000bytes, got {options['buffer_size']}")
         given["buffer_pkts"] = given["buffer_bytes"] = None
         given[f"buffer_{match[2]}"] = int(match[1])
-    return given
-
-
-def _flow_options(options: Document) -> Document:
-    given = {key: options[key] for key in ("cca", "delay_class") if options[key] is not None}
-    if options["ensemble"] is not None:
-        given["ensemble"] = options["ensemble"]
     return given
 
 

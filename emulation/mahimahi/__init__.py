@@ -3,6 +3,6 @@
 
 from __future__ import annotations
 
-from emulation.mahimahi.runner import emulate, emulate_many, lacking
+from emulation.mahimahi.runner import lacking
 
-__all__ = ["emulate", "emulate_many", "lacking"]
+__all__ = ["lacking"]

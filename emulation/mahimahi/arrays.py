@@ -57,8 +57,7 @@ class LinkArrays:
 
     text: the log. of_acks: it has only packets without data (handshakes, ACKs); otherwise these are left out.
 
-    Raises:
-        EmulationError: the text is not a log of mm-link. `name` names it in the message.
+    Raises EmulationError if the text is not a log of mm-link. `name` names it in the message.
     """
 
     def __init__(

@@ -140,8 +140,7 @@ class InBpf:
     def put_in_force(self, files: Mapping[str, Files]) -> None:
         """Make these parameters and ensembles apply to all flows of each algorithm. No run may use others now.
 
-        Raises:
-            EmulationError: the algorithm refuses a file. The message names it.
+        Raises EmulationError if the algorithm refuses a file. The message names it.
         """
         for cca, wanted in files.items():
             if self._in_force.get(cca) == wanted:
@@ -181,8 +180,7 @@ class InBpf:
 def _locked(ccas: Sequence[str], *, wait_s: float) -> Iterator[int]:
     """Yield the descriptor of the lock. Other processes that inherit it hold the lock, too, until all have closed it.
 
-    Raises:
-        EmulationError: another emulation holds it for longer than wait_s, or it is no file of root.
+    Raises EmulationError if another emulation holds it for longer than wait_s, or it is no file of root.
     """
     try:
         lock = open_lock(LOCK)

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.errors import EmulationError
-from kmod.ensemble import write_atomically
+from emulation.files import read_file, write_file
 
 __all__ = ["Departures", "Drops", "Events", "FlowEvents", "LinkLog", "TunnelLog", "log_path"]
 __all__ += ["parse_link_log", "read_link_log", "read_log", "write_log"]
@@ -149,8 +149,7 @@ class TunnelLog:
     def as_written(self) -> TunnelLog:
         """Return the log as write_log stores it: ordered by time, with times and delays in whole µs.
 
-        Raises:
-            EmulationError: a time is negative or not finite.
+        Raises EmulationError if a time is negative or not finite.
         """
         by_time = []
         for events in (self.capacity, self.entered, self.left):
@@ -197,8 +196,7 @@ def log_path(data_dir: Path, *, scheme: str, run: int, kind: Kind) -> Path:
 def write_log(log: TunnelLog, path: Path) -> None:
     """Write a tunnel log atomically. At equal times, opportunities come first and departures last.
 
-    Raises:
-        EmulationError: a time is negative or not finite, or the file cannot be written.
+    Raises EmulationError if a time is negative or not finite, or the file cannot be written.
     """
     log = log.as_written()
     lines = [f"{time:.3f} # {size}\n" for time, size in _rows(log.capacity.times_ms, log.capacity.bytes)]
@@ -213,10 +211,7 @@ def write_log(log: TunnelLog, path: Path) -> None:
     times_ms = np.concatenate([log.capacity.times_ms, log.entered.times_ms, log.left.times_ms])
     ordered = [lines[at] for at in np.argsort(times_ms, kind="stable").tolist()]
     text = f"# init timestamp: {log.init_ms:.3f}\n{''.join(ordered)}"
-    try:
-        write_atomically(path, text.encode("ascii"))
-    except OSError as error:
-        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error
+    write_file(path, text.encode("ascii"))
 
 
 def _rows(*columns: NDArray[np.generic]) -> zip[tuple[float, ...]]:
@@ -231,10 +226,9 @@ def _whole_us(values_ms: Floats) -> Floats:
 def read_log(path: Path) -> TunnelLog:
     """Read a tunnel log. Events that are out of order, for example after a clock was set, are sorted by their time.
 
-    Raises:
-        EmulationError: the file cannot be read or a line is damaged. The message names the file and the line.
+    Raises EmulationError if the file cannot be read or a line is damaged. The message names the file and the line.
     """
-    data = _content(path)
+    data = read_file(path)
     first = _FIRST_LINE.match(data)
     if first is None:
         raise _damaged(str(path), data, 0, "# init timestamp: MILLISECONDS")
@@ -245,17 +239,15 @@ def read_log(path: Path) -> TunnelLog:
 def read_link_log(path: Path) -> LinkLog:
     """Read a log of mm-link.
 
-    Raises:
-        EmulationError: the file cannot be read or a line is damaged. The message names the file and the line.
+    Raises EmulationError if the file cannot be read or a line is damaged. The message names the file and the line.
     """
-    return parse_link_log(_content(path), name=str(path))
+    return parse_link_log(read_file(path), name=str(path))
 
 
 def parse_link_log(data: bytes, *, name: str) -> LinkLog:
     """Parse the content of a log of mm-link. name: of the log in messages.
 
-    Raises:
-        EmulationError: a line is damaged. The message names the log and the line.
+    Raises EmulationError if a line is damaged. The message names the log and the line.
     """
     if not data.startswith(b"#"):
         raise _damaged(name, data, 0, "a comment of mm-link")
@@ -272,13 +264,6 @@ def parse_link_log(data: bytes, *, name: str) -> LinkLog:
     )
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise EmulationError(f"{path}: cannot be read ({error.strerror})") from error
-
-
 def _damaged(name: str, data: bytes, at: int, expected: str) -> EmulationError:
     """Return the error about the line that begins at this byte."""
     line = data[at : at + SHOWN_CHARS + 1].split(b"\n", 1)[0]
@@ -292,8 +277,7 @@ def _damaged(name: str, data: bytes, at: int, expected: str) -> EmulationError:
 def _parse(name: str, data: bytes, start: int, pattern: re.Pattern[bytes]) -> _Table:
     """Check all lines from the byte `start` on, and convert their numbers.
 
-    Raises:
-        EmulationError: a line is damaged.
+    Raises EmulationError if a line is damaged.
     """
     matched = pattern.match(data, start)
     end = matched.end() if matched else start

@@ -176,8 +176,7 @@ def to_qos(scenario: Scenario, result: dict[str, Any], *, series_every_s: float 
 
     result: the output of emulation/mahimahi/namespace/link.py.
 
-    Raises:
-        EmulationError: its log is not a log of mm-link.
+    Raises EmulationError if its log is not a log of mm-link.
     """
     run = RunArrays(scenario, result)
     link, span = run.link, (scenario.warmup_s, scenario.duration_s)

@@ -76,8 +76,7 @@ class RunProcess:
     def result(self) -> dict[str, Any]:
         """Return the result that the program printed.
 
-        Raises:
-            EmulationError: it printed none or an error, or it still runs.
+        Raises EmulationError if it printed none or an error, or it still runs.
         """
         if self._process.poll() is None:
             raise EmulationError(f"expected the run to end within {self._limit_s:g} s, it did not")

@@ -36,18 +36,8 @@ from emulation.scenario.model import Scenario
 from emulation.vm.kernels import GuestError, mahimahi_root
 from kmod.bpf_host import BPF_CCAS
 
-__all__ = [
-    "cores_of",
-    "emulate",
-    "emulate_each",
-    "emulate_in",
-    "emulate_many",
-    "host_runner",
-    "in_order",
-    "lacking",
-    "shell_paths",
-    "side_by_side",
-]
+__all__ = ["cores_of", "emulate_each", "emulate_in", "emulate_many", "host_runner", "in_order", "lacking"]
+__all__ += ["shell_paths", "side_by_side"]
 
 Progress = Callable[[int], None]
 # Called with a run's number and its result, or the error of a failed run, as soon as the run is over.
@@ -69,8 +59,7 @@ def _installed() -> bool:
 def shell_paths() -> list[Path]:
     """Return the paths of Mahimahi's shells: those installed on the machine, or else those that `make setup` fetched.
 
-    Raises:
-        GuestError: there are neither.
+    Raises GuestError if there are neither.
     """
     if _installed():
         return [Path(str(shutil.which(name, path=SYSTEM_PATH))) for name in SHELLS]
@@ -97,8 +86,7 @@ def lacking() -> str:
 def host_runner() -> Runner:
     """Return the runner for this machine's kernel, with the algorithms that the kernel has or can load in BPF.
 
-    Raises:
-        EmulationError: something is missing. The message says how to get it.
+    Raises EmulationError if something is missing. The message says how to get it.
     """
     lacks = lacking()
     if lacks:
@@ -210,8 +198,7 @@ def emulate_each(
 
     processors: how many processors the runs may share (None: all that this process may use; 0: one run at a time).
 
-    Raises:
-        EmulationError: the machine lacks something, or a scenario requires something that the runner cannot do.
+    Raises EmulationError if the machine lacks something, or a scenario requires something that the runner cannot do.
     """
     runner = host_runner()
     waiting = deque(
@@ -230,8 +217,7 @@ def emulate_in(bpf: InBpf, scenario: Scenario, *, series_every_s: float | None =
 
     Their parameters and ensembles stay as they are. The scenario should state the same ones.
 
-    Raises:
-        EmulationError: as `emulate_many`.
+    Raises EmulationError as `emulate_many` does.
     """
     waiting = deque([_Planned(0, scenario, to_job(scenario, host_runner()), files={})])
     return in_order(lambda each: _run_all(waiting, each, bpf=bpf, series_every_s=series_every_s, processors=0))[0]
@@ -248,8 +234,7 @@ def emulate_many(
 
     processors: as for `emulate_each`. progress: called with the number of finished runs.
 
-    Raises:
-        EmulationError: as `emulate_each`, or a run failed. A failed run ends the others.
+    Raises EmulationError as `emulate_each` does, and if a run failed. A failed run ends the others.
     """
     return in_order(
         lambda each: emulate_each(scenarios, each, series_every_s=series_every_s, processors=processors),
@@ -273,14 +258,3 @@ def in_order(run_each: Callable[[Each], None], *, progress: Progress | None = No
 
     run_each(each)
     return [results[number] for number in sorted(results)]
-
-
-def emulate(scenario: Scenario, *, series_every_s: float | None = None) -> QoS:
-    """Run one scenario over Mahimahi.
-
-    series_every_s: the interval of the points in `QoS.series`; None: no series.
-
-    Raises:
-        EmulationError: as `emulate_many`.
-    """
-    return emulate_many([scenario], series_every_s=series_every_s)[0]

@@ -107,8 +107,7 @@ def _unknown_fields(model: BaseModel, taken: frozenset[str]) -> Iterator[tuple[s
 def check_fields(scenario: Scenario, runner: Runner) -> None:
     """Refuse a scenario with fields that are not translated.
 
-    Raises:
-        EmulationError: there is such a field. The message names the field and the runner.
+    Raises EmulationError if there is such a field. The message names the field and the runner.
     """
     parts: list[tuple[str, BaseModel, frozenset[str]]] = [("", scenario, _TAKEN_OF_SCENARIO)]
     parts.append(("link.", scenario.link, _TAKEN_OF_LINK))
@@ -180,8 +179,7 @@ def ack_opportunities_ms(link: LinkSpec, end_ms: int) -> NDArray[np.int64] | Non
 def check_link(scenario: Scenario, runner: Runner) -> int:
     """Return the one-way delay in ms, rounded up; the longest one if it changes over time.
 
-    Raises:
-        EmulationError: Mahimahi cannot emulate the link's RTT, its rate or its acks, or delay-shell is not built.
+    Raises EmulationError if Mahimahi cannot emulate the link's RTT, its rate or its acks, or delay-shell is not built.
     """
     link = scenario.link
     delay_ms = link.rtt_ms / 2
@@ -271,8 +269,7 @@ def _files(scenario: Scenario, runner: Runner) -> dict[str, Files]:
 def files_in_bpf(scenario: Scenario, runner: Runner) -> dict[str, Files]:
     """Return the files of each algorithm of the scenario that runs in BPF; no file means its default values.
 
-    Raises:
-        EmulationError: flows of one algorithm require different files.
+    Raises EmulationError if flows of one algorithm require different files.
     """
     return {cca: files for cca, files in _files(scenario, runner).items() if cca in runner.in_bpf}
 
@@ -293,8 +290,7 @@ def _writes(scenario: Scenario, runner: Runner) -> list[tuple[str, str]]:
 def to_job(scenario: Scenario, runner: Runner) -> dict[str, Any]:
     """Return the job of a scenario.
 
-    Raises:
-        EmulationError: the runner cannot do what a field requires. The message names both.
+    Raises EmulationError if the runner cannot do what a field requires. The message names both.
     """
     check_fields(scenario, runner)
     delay_ms = check_link(scenario, runner)

@@ -20,10 +20,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
 
-from emulation.pantheon._describe import METHOD, head_line, set_up
 from emulation.pantheon.analysis import Analysis, RunAnalysis, SchemeAnalysis
 from emulation.pantheon.plots import BLACK, CAPACITY, FAINT, GRID, INK, Style, run_figure, summary_figure
-from emulation.pantheon.tables import Table, flow_table, left_out_table, overview_table, summary_table
+from emulation.pantheon.tables import (
+    METHOD,
+    Table,
+    flow_table,
+    head_line,
+    left_out_table,
+    overview_table,
+    set_up,
+    summary_table,
+)
 from kmod.terminal import counted, visible
 
 __all__ = ["page_text"]

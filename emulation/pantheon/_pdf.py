@@ -17,10 +17,18 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from emulation.figure import new_figure
-from emulation.pantheon._describe import METHOD, head_line, set_up
 from emulation.pantheon.analysis import Analysis
 from emulation.pantheon.plots import FAINT, INK, Style, draw_run, draw_summary
-from emulation.pantheon.tables import Table, flow_table, left_out_table, overview_table, summary_table
+from emulation.pantheon.tables import (
+    METHOD,
+    Table,
+    flow_table,
+    head_line,
+    left_out_table,
+    overview_table,
+    set_up,
+    summary_table,
+)
 from kmod.terminal import visible
 
 __all__ = ["pages_of", "pdf_content"]

@@ -131,8 +131,8 @@ def analyse(data_dir: Path, *, schemes: Sequence[str] | None = None, acks: bool 
 
     schemes: the schemes to analyse; None: all. acks: also compute the statistics of the direction of the ACKs.
 
-    Raises:
-        EmulationError: the metadata cannot be read, or a scheme is not in it. A damaged log makes only its run damaged.
+    Raises EmulationError if the metadata cannot be read, or a scheme is not in it. A damaged log makes only its run
+    damaged.
     """
     metadata = read_metadata(data_dir)
     chosen = metadata.cc_schemes if schemes is None else tuple(schemes)

@@ -150,8 +150,7 @@ def tunnel_logs(folder: Path, *, begins_ms: float, runtime_s: float) -> dict[str
     folder: contains inner.pcap, outer.pcap and mm-link's logs uplink.log and downlink.log. begins_ms: when the run
     began, since 1970. Events before the beginning and after the end of the run are left out.
 
-    Raises:
-        EmulationError: a file is damaged.
+    Raises EmulationError if a file is damaged.
     """
     end_ms = begins_ms + runtime_s * 1000
     directions = _read(folder / "inner.pcap", folder / "outer.pcap", end_ms=end_ms)

@@ -121,8 +121,7 @@ def setup(checkout: Path | None, *, names: str | None, every: bool) -> None:
 def ensembles_of(given: Sequence[str]) -> dict[str, Path]:
     """Return the files of `--ensemble CCA=FILE`, by algorithm.
 
-    Raises:
-        EmulationError: a value of the option has another form, or an algorithm is given twice.
+    Raises EmulationError if a value of the option has another form, or an algorithm is given twice.
     """
     found: dict[str, Path] = {}
     for text in given:
@@ -138,8 +137,8 @@ def ensembles_of(given: Sequence[str]) -> dict[str, Path]:
 def parameters_of(given: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return the values of `--param CCA.NAME=VALUE`, by algorithm and parameter.
 
-    Raises:
-        EmulationError: a value of the option has another form, or a parameter's value is out of the parameter's range.
+    Raises EmulationError if a value of the option has another form, or a parameter's value is out of the parameter's
+    range.
     """
     found: dict[str, dict[str, int]] = {}
     for text in given:

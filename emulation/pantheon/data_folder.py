@@ -68,9 +68,8 @@ def begin(settings: TestSettings, folder: Path, *, resume: bool | None) -> dict[
 
     resume: whether to keep earlier runs; None if the user has not decided.
 
-    Raises:
-        click.UsageError: the folder has runs, and the user has not decided whether to keep them.
-        EmulationError: the folder has runs of another test, or other files.
+    Raises click.UsageError if the folder has runs, and the user has not decided whether to keep them. Raises
+    EmulationError if the folder has runs of another test, or other files.
     """
     link = settings.link
     if not (folder / FILE_NAME).exists():

@@ -18,8 +18,7 @@ __all__ = ["check_scheme", "flow_of", "refuse_without_kernel"]
 def _priority(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> str:
     """Return the priority of a scheme's sockets, which chooses the delay class; "" for the default class.
 
-    Raises:
-        SchemeError: there is no ensemble of the algorithm, or it has no such class.
+    Raises SchemeError if there is no ensemble of the algorithm, or it has no such class.
     """
     if not scheme.target:
         return ""
@@ -40,8 +39,7 @@ def _priority(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> str:
 def flow_of(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> dict[str, Any]:
     """Return the command lines of the two ends of a flow.
 
-    Raises:
-        SchemeError: the wrapper cannot run, or the kernel lacks the algorithm.
+    Raises SchemeError if the wrapper cannot run, or the kernel lacks the algorithm.
     """
     priority = _priority(scheme, ensembles)
     if priority:
@@ -57,8 +55,7 @@ def flow_of(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> dict[str, Any]
 def check_scheme(scheme: Scheme) -> None:
     """Check that a scheme can run here, as far as that is known without running it.
 
-    Raises:
-        SchemeError: a build or an algorithm of the kernel is missing. Of Pantheon's wrappers this is not known.
+    Raises SchemeError if a build or an algorithm of the kernel is missing. Of Pantheon's wrappers this is not known.
     """
     if scheme.is_built_in and scheme.wrapper.name != "tcp.py" and (missing := scheme.ask("check").strip()):
         raise SchemeError(f"{scheme.name}: {missing}")

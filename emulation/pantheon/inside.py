@@ -66,8 +66,7 @@ _OUTPUT_BYTES = 4 << 20
 def device_of(enter: tuple[str, ...], *, uplink: bool) -> str:
     """Return the device of a shell's namespace that leads outside (uplink), or else to the next inner shell.
 
-    Raises:
-        ShellError: there is not exactly one such device.
+    Raises ShellError if there is not exactly one such device.
     """
     links = [row["ifname"] for row in json.loads(shells.call(*enter, "ip", "-json", "link", "show"))]
     routes = json.loads(shells.call(*enter, "ip", "-json", "route", "show", "default"))

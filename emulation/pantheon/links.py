@@ -25,13 +25,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from emulation.errors import EmulationError
 from emulation.mahimahi.translate import link_opportunities_ms, repeated_ms
 from emulation.pantheon.metadata import read_metadata
-from emulation.scenario.files import first_fault, one_recording, read_document
-from emulation.scenario.path import LinkRate
+from emulation.scenario.files import one_recording, read_settings
+from emulation.scenario.path import Frozen, LinkRate
 from emulation.traces import Trace, read_recordings
 from emulation.traces._parse import parse_trace
 from emulation.traces.poisson import make_poisson
@@ -43,10 +43,8 @@ SHELLS = ("mm-delay", "mm-loss")
 PERIOD_S = 600.0
 
 
-class Side(BaseModel):
+class Side(Frozen):
     """The deliveries of one direction: a trace, a model of traces, a constant rate, or a Poisson process."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     trace: Path | None = Field(None, description="a file, folder or archive; relative to the emulator's file")
     recording: str | None = Field(None, description="a part of the name of the recording, if the trace has several")
@@ -80,10 +78,8 @@ class Side(BaseModel):
         return link_opportunities_ms(LinkRate(rate_mbps=self.rate_mbps), round(PERIOD_S * 1000))
 
 
-class EmulatorFile(BaseModel):
+class EmulatorFile(Frozen):
     """The content of an emulator's file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)
     source: str = Field(min_length=1, description="where the figures come from")
@@ -118,8 +114,7 @@ class TestLink:
     def opportunities_ms(self, end_ms: int) -> dict[str, list[int]]:
         """Return the opportunities of each direction in (0, end_ms] after start_s. They repeat with the trace's period.
 
-        Raises:
-            TraceError: a file is not a trace of mm-link.
+        Raises TraceError if a file is not a trace of mm-link.
         """
         found = {}
         start_ms = round(self.start_s * 1000)
@@ -174,14 +169,9 @@ def _times_ms(trace: Trace) -> NDArray[Any]:
 def link_of_file(path: Path) -> TestLink:
     """Read an emulator's file.
 
-    Raises:
-        EmulationError: the file cannot be read, or a field is invalid. The message describes the first fault.
+    Raises EmulationError if the file cannot be read, or a field is invalid. The message describes the first fault.
     """
-    document = read_document(path, what="an emulator", holding="uplink, downlink and delay_ms")
-    try:
-        spec = EmulatorFile.model_validate(document)
-    except ValidationError as error:
-        raise EmulationError(f"{path}: {first_fault(error)}") from error
+    spec = read_settings(path, EmulatorFile, what="an emulator")
     queue = "" if spec.queue_pkts is None else (
         f"--uplink-queue=droptail --uplink-queue-args=packets={spec.queue_pkts}"
     )  # fmt: skip
@@ -198,11 +188,7 @@ def link_of_file(path: Path) -> TestLink:
 
 
 def link_of_options(*, uplink: Path, downlink: Path, prepend: str, append: str, extra: str, name: str) -> TestLink:
-    """Return the link that Pantheon's options define.
-
-    Raises:
-        EmulationError: a trace does not exist.
-    """
+    """Return the link that Pantheon's options define. Raises EmulationError if a trace does not exist."""
     for trace in (uplink, downlink):
         if not trace.is_file():
             raise EmulationError(f"{trace}: expected a trace of mm-link, found no file")
@@ -232,8 +218,7 @@ def _split(text: str, option: str) -> list[list[str]]:
 def shells_of(link: TestLink) -> list[list[str]]:
     """Return the command lines of the shells, from the outermost to the innermost. {run} stands for a run's folder.
 
-    Raises:
-        EmulationError: an option names a program that is not one of the known shells.
+    Raises EmulationError if an option names a program that is not one of the known shells.
     """
     extra = _words(link.extra, "--extra-mm-link-args")
     refused = [word for word in extra if not word.startswith(("--uplink-queue", "--downlink-queue"))]
@@ -247,8 +232,8 @@ def shells_of(link: TestLink) -> list[list[str]]:
 def link_of_folder(folder: Path) -> TestLink:
     """Return the link of a data folder of Pantheon or ccatune. The folder must contain the traces of the link.
 
-    Raises:
-        EmulationError: the metadata is damaged, the test was between two machines, or a trace is not in the folder.
+    Raises EmulationError if the metadata is damaged, the test was between two machines, or a trace is not in the
+    folder.
     """
     metadata = read_metadata(folder)
     if metadata.mode != "local":

@@ -20,8 +20,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation.errors import EmulationError
+from emulation.files import write_file
 from emulation.scenario.files import first_fault
-from kmod.ensemble import write_atomically
 
 __all__ = ["FILE_NAME", "CcatuneEntries", "Metadata", "RunNote", "read_metadata", "write_metadata"]
 
@@ -116,8 +116,8 @@ class Metadata(_Tolerant):
 def write_metadata(metadata: Metadata, data_dir: Path) -> None:
     """Write the metadata of a folder atomically. As in Pantheon, it states traces by file name without folder.
 
-    Raises:
-        EmulationError: a local test lacks a trace, which Pantheon's report requires, or the file cannot be written.
+    Raises EmulationError if a local test lacks a trace, which Pantheon's report requires, or the file cannot be
+    written.
     """
     path = data_dir / FILE_NAME
     document = metadata.model_dump(mode="json", exclude_none=True)
@@ -127,17 +127,14 @@ def write_metadata(metadata: Metadata, data_dir: Path) -> None:
         raise EmulationError(f"{path}: expected both traces of a local run, got no {lacking[0]}; name its file")
     document |= {name: Path(document[name]).name for name in traces if name in document}
     text = json.dumps(document, sort_keys=True, indent=4)
-    try:
-        write_atomically(path, f"{text}\n".encode())
-    except OSError as error:
-        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error
+    write_file(path, f"{text}\n".encode())
 
 
 def read_metadata(data_dir: Path) -> Metadata:
     """Read the metadata of a folder.
 
-    Raises:
-        EmulationError: the file cannot be read, is damaged, or lacks an entry. The message names the file and the line.
+    Raises EmulationError if the file cannot be read, is damaged, or lacks an entry. The message names the file and the
+    line.
     """
     path = data_dir / FILE_NAME
     try:

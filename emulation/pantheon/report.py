@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from emulation.errors import EmulationError
+from emulation.files import write_file
 from emulation.mahimahi.logs import log_path
 from emulation.pantheon._page import page_text
 from emulation.pantheon._pdf import pdf_content
 from emulation.pantheon.analysis import Analysis, performance
 from emulation.pantheon.plots import Style, styles_of, summary_figure
 from emulation.pantheon.statistics import update_stats_log
-from kmod.ensemble import write_atomically
 
 __all__ = ["write_report", "write_results"]
 
@@ -40,14 +40,13 @@ def write_results(analysis: Analysis, *, styles: Mapping[str, Style], now: datet
     Where logs are missing, earlier results are kept: their statistics, and the figures if no run is valid.
     styles: by scheme, as far as they are known. now: the time in UTC that the logs state.
 
-    Raises:
-        EmulationError: a file cannot be written.
+    Raises EmulationError if a file cannot be written.
     """
     folder = analysis.data_dir
     path = folder / PERFORMANCE_NAME
     before = _known(path)
     if (now_known := performance(analysis, before)) != before:
-        _write(path, json.dumps(now_known).encode() + b"\n")
+        write_file(path, json.dumps(now_known).encode() + b"\n")
     if not any(scheme.valid_runs for scheme in analysis.schemes):
         return
     for scheme in analysis.schemes:
@@ -62,7 +61,7 @@ def write_results(analysis: Analysis, *, styles: Mapping[str, Style], now: datet
             figure.set_facecolor("white")
             content = io.BytesIO()
             figure.savefig(content, format=suffix)
-            _write(folder / f"{name}.{suffix}", content.getvalue())
+            write_file(folder / f"{name}.{suffix}", content.getvalue())
 
 
 def _known(path: Path) -> dict[str, dict[str, Any]]:
@@ -86,8 +85,7 @@ def write_report(
 
     styles: as far as they are known. now: the time in UTC that the report states.
 
-    Raises:
-        EmulationError: there is no folder, or the file cannot be written.
+    Raises EmulationError if there is no folder, or the file cannot be written.
     """
     if not analyses:
         raise EmulationError(f"{path}: expected at least one data folder to report, got none")
@@ -95,13 +93,6 @@ def write_report(
     schemes = list(dict.fromkeys(scheme.scheme for analysis in analyses for scheme in analysis.schemes))
     its = styles_of(schemes, styles)
     if kind == "pdf":
-        _write(path, pdf_content(analyses, styles=its, now=now))
+        write_file(path, pdf_content(analyses, styles=its, now=now))
     else:
-        _write(path, page_text(analyses, styles=its, now=now).encode())
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error
+        write_file(path, page_text(analyses, styles=its, now=now).encode())

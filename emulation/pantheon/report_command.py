@@ -45,8 +45,7 @@ _checkout = click.option(
 def folders_of(data_dirs: Sequence[Path]) -> list[Path]:
     """Return the data folders. A folder that is not a data folder stands for the data folders in it.
 
-    Raises:
-        EmulationError: a folder neither is a data folder nor contains one.
+    Raises EmulationError if a folder neither is a data folder nor contains one.
     """
     found = []
     for folder in data_dirs:

@@ -175,8 +175,7 @@ def default_jobs() -> int:
 def links_of(emulators: Sequence[Path], link_of: Path | None, options: dict[str, Any]) -> list[TestLink]:
     """Return the links of a test.
 
-    Raises:
-        click.UsageError: the links are not specified in exactly one way, or a trace is missing.
+    Raises click.UsageError if the links are not specified in exactly one way, or a trace is missing.
     """
     ways = [bool(emulators), link_of is not None, any(options.values())]
     if sum(ways) != 1:
@@ -202,8 +201,7 @@ Test = tuple[TestSettings, Path, dict[str, dict[int, RunNote]]]
 def run_tests(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[str, Any]]:
     """Execute the runs of all tests, write each verdict into its data folder, and return a row for each run.
 
-    Raises:
-        EmulationError: the machine lacks a program or permission, or an algorithm cannot be loaded.
+    Raises EmulationError if the machine lacks a program or permission, or an algorithm cannot be loaded.
     """
     with contextlib.ExitStack() as stack:
         for _, folder, _ in tests:

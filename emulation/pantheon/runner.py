@@ -238,8 +238,7 @@ def judge(ends: Sequence[Mapping[str, Any]], datalink: TunnelLog, *, flows: int)
 def _files_of(settings: TestSettings) -> dict[str, Files]:
     """Return the parameters and the ensemble of each algorithm of a test, as the contents of files.
 
-    Raises:
-        EmulationError: parameters or an ensemble are given for an algorithm that no scheme of the test uses.
+    Raises EmulationError if parameters or an ensemble are given for an algorithm that no scheme of the test uses.
     """
     used = {scheme.cca for scheme in settings.schemes if scheme.cca}
     for cca in {*settings.ensembles, *settings.parameters}:
@@ -254,8 +253,8 @@ def _files_of(settings: TestSettings) -> dict[str, Files]:
 def _in_bpf(tests: Sequence[PlannedTest]) -> dict[str, Files]:
     """Return the files of the algorithms that must be loaded in BPF for the tests.
 
-    Raises:
-        EmulationError: the tests differ in the files of an algorithm, or files are given for a loaded kernel module.
+    Raises EmulationError if the tests differ in the files of an algorithm, or files are given for a loaded kernel
+    module.
     """
     available, found = available_ccas(), dict[str, Files]()
     for test in tests:
@@ -285,8 +284,7 @@ def run_tests(tests: Sequence[PlannedTest], each: Each, *, jobs: int = 1) -> Non
 
     jobs: how many runs may run at the same time.
 
-    Raises:
-        EmulationError: the machine lacks a program or permission, or an algorithm cannot be loaded.
+    Raises EmulationError if the machine lacks a program or permission, or an algorithm cannot be loaded.
     """
     if lacks := lacking():
         raise EmulationError(f"pantheon: {lacks}")

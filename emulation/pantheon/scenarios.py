@@ -37,8 +37,7 @@ def run_scenarios(scenarios: Sequence[Scenario], each: Each, *, jobs: int = 1) -
 
     All flows of all scenarios must have the same algorithm and equal parameters.
 
-    Raises:
-        EmulationError: the machine lacks a program or permission, or a scenario is not supported.
+    Raises EmulationError if the machine lacks a program or permission, or a scenario is not supported.
     """
     runner = host_runner()
     with tempfile.TemporaryDirectory(prefix="ccatune-pantheon-") as folder:

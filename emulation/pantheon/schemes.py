@@ -35,10 +35,10 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from emulation.errors import EmulationError
-from emulation.scenario.files import first_fault, read_document
+from emulation.scenario.files import read_settings
 
 __all__ = ["Role", "Scheme", "SchemeError", "caller", "environment", "read_schemes", "schemes_of"]
 
@@ -108,16 +108,14 @@ class Scheme:
     def words(self, *arguments: str) -> list[str]:
         """Return the command line for a verb and its arguments.
 
-        Raises:
-            SchemeError: the wrapper does not exist, or this machine has no interpreter for it.
+        Raises SchemeError if the wrapper does not exist, or this machine has no interpreter for it.
         """
         return [interpreter(self), str(self.wrapper), *self.leading, *arguments]
 
     def ask(self, verb: str, *, limit_s: float = ASK_S) -> str:
         """Run a verb that ends by itself, and return its output.
 
-        Raises:
-            SchemeError: the verb fails, prints too much, or does not end within limit_s.
+        Raises SchemeError if the verb fails, prints too much, or does not end within limit_s.
         """
         # The output is a file, because a background process that the verb leaves may keep it open. setpriv kills the
         # wrapper if this process ends.
@@ -145,8 +143,7 @@ class Scheme:
     def run_first(self) -> Role:
         """Ask the wrapper which end listens.
 
-        Raises:
-            SchemeError: the wrapper fails, hangs, or answers something else.
+        Raises SchemeError if the wrapper fails, hangs, or answers something else.
         """
         answer = self.ask("run_first").strip()
         if answer == "receiver":
@@ -290,8 +287,7 @@ def _older_line(file: Path) -> str:
 def interpreter(scheme: Scheme) -> str:
     """Return the Python that runs a wrapper.
 
-    Raises:
-        SchemeError: there is no wrapper, or it requires Python 2, which is not installed.
+    Raises SchemeError if there is no wrapper, or it requires Python 2, which is not installed.
     """
     if not scheme.wrapper.is_file():
         raise SchemeError(f"{scheme.name}: expected its wrapper {scheme.wrapper}, found none")
@@ -311,19 +307,14 @@ def read_schemes(checkout: Path | None = None) -> dict[str, Scheme]:
 
     checkout: the top folder of the checkout, with src/config.yml and src/wrappers.
 
-    Raises:
-        EmulationError: the configuration is missing or invalid.
+    Raises EmulationError if the configuration is missing or invalid.
     """
     # Schemes run in working directories of their own, so the paths of their wrappers must be absolute.
     folder = _FOLDER if checkout is None else checkout.resolve() / "src"
     file = folder / "config.yml"
     if not file.is_file():
         raise EmulationError(f"{folder}: expected a checkout of Pantheon with src/config.yml, found none")
-    document = read_document(file, what="Pantheon's schemes", holding="schemes")
-    try:
-        config = _Config.model_validate(document)
-    except ValidationError as error:
-        raise EmulationError(f"{file}: {first_fault(error)}") from error
+    config = read_settings(file, _Config, what="Pantheon's schemes")
     found = {}
     for name, entry in config.schemes.items():
         if not _NAME.fullmatch(name):
@@ -339,8 +330,7 @@ def read_schemes(checkout: Path | None = None) -> dict[str, Scheme]:
 def schemes_of(names: list[str], known: dict[str, Scheme]) -> list[Scheme]:
     """Return the schemes with these names. `gr-50ms` is the scheme gr with the delay class of 50 ms.
 
-    Raises:
-        EmulationError: a name is unknown or repeated.
+    Raises EmulationError if a name is unknown or repeated.
     """
     found: list[Scheme] = []
     for name in names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables of a Pantheon report, as text. The page and the PDF show the same tables.
+"""The tables and sentences of a Pantheon report, as text. The page and the PDF show the same ones.
 
 summary    for each scheme of a folder: valid runs, throughput, utilization, delay and loss, mean ± standard deviation
 flows      for each scheme of a folder with several flows: the means of each flow, as in Pantheon's report
@@ -15,10 +15,20 @@ from dataclasses import dataclass
 from emulation.pantheon.analysis import Analysis
 from emulation.pantheon.plots import Style
 from emulation.pantheon.statistics import Spread, Summary
+from kmod.terminal import counted
 
-__all__ = ["Cell", "Column", "Row", "Table", "flow_table", "left_out_table", "overview_table", "summary_table"]
+__all__ = ["METHOD", "Cell", "Column", "Row", "Table", "flow_table", "head_line", "left_out_table"]
+__all__ += ["overview_table", "set_up", "summary_table"]
 
 NONE = "–"
+METHOD = (
+    "Throughput is the number of bits that left the link, divided by the time from the first to the last departure.",
+    "The delay is the one-way delay of single packets, from one end of the path to the other.",
+    "Loss is the share of the bytes that entered the link but did not leave it.",
+    "Values are the mean over the valid runs, ± one sample standard deviation.",
+    "An ellipse is one standard deviation around the mean. A small mark is a single run.",
+    "A run is valid if packets left during at least 0.8 of the runtime and the runner noted no failure.",
+)
 
 
 @dataclass(frozen=True)
@@ -172,3 +182,34 @@ def overview_table(analyses: Sequence[Analysis], styles: Mapping[str, Style]) ->
 
 def _without_folder(reason: str, analysis: Analysis) -> str:
     return reason.replace(f"{analysis.data_dir}/", "")
+
+
+def head_line(analyses: Sequence[Analysis]) -> str:
+    """Return the numbers of schemes, links and runs in the report, and how many runs are valid."""
+    schemes = {scheme.scheme for analysis in analyses for scheme in analysis.schemes}
+    runs = [run for analysis in analyses for scheme in analysis.schemes for run in scheme.runs]
+    valid = sum(run.verdict == "ok" for run in runs)
+    links = f" on {len(analyses)} links" if len(analyses) > 1 else ""
+    return f"{counted(len(schemes), 'scheme')}{links}, {counted(len(runs), 'run')}, {valid} of them valid"
+
+
+def set_up(analysis: Analysis) -> list[tuple[str, str]]:
+    """Return how the runs were made, as pairs of a name and a value."""
+    about = analysis.metadata
+    flows = counted(about.flows, "flow") if about.flows else "without a tunnel"
+    if about.flows > 1:
+        flows += f", started {about.interval} s apart"
+    runs = f"{about.runtime} s each, {counted(about.run_times, 'run')} of each scheme"
+    pairs = [("runs", f"{runs}, {flows}")]
+    if about.mahimahi_command:
+        pairs.append(("link", about.mahimahi_command))
+    elif about.local_desc and about.remote_desc:
+        ends = [about.local_desc, about.remote_desc]
+        pairs.append(("path", " to ".join(reversed(ends) if about.sender_side == "remote" else ends)))
+    if about.ntp_addr:
+        pairs.append(("clocks", f"corrected by their offsets from {about.ntp_addr}"))
+    if about.ccatune:
+        pairs += [("versions", ", ".join(f"{name} {value}" for name, value in about.ccatune.versions.items()))]
+        pairs += [("ensembles", ", ".join(f"{name} {value}" for name, value in about.ccatune.ensembles.items()))]
+    pairs.append(("folder", analysis.data_dir.resolve().name))
+    return [(name, value) for name, value in pairs if value]

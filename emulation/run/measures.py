@@ -94,8 +94,7 @@ def measure(
 
     threads: None: one for each processor. progress: called about ten times a second with the number of finished runs.
 
-    Raises:
-        EmulationError: no scenarios, no trials, or a trial that the algorithm or the engine does not accept.
+    Raises EmulationError for no scenarios, no trials, or a trial that the algorithm or the engine does not accept.
     """
     if not scenarios or not trials:
         raise EmulationError(f"measure: expected scenarios and trials, got {len(scenarios)} and {len(trials)}")

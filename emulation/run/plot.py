@@ -85,11 +85,7 @@ STYLE: dict[str, Any] = {"lw": 1.3, "solid_joinstyle": "round"}
 
 
 def save(figure: Figure, *, path: Path) -> None:
-    """Write a picture.
-
-    Raises:
-        EmulationError: the file cannot be written.
-    """
+    """Write a picture. Raises EmulationError if the file cannot be written."""
     try:
         figure.savefig(path)
     except OSError as error:
@@ -107,8 +103,7 @@ def check_path(path: Path) -> None:
 def draw_run(scenario: Scenario, qos: QoS, *, path: Path) -> None:
     """Draw a run whose QoS has a series into a .png, .svg or .pdf file.
 
-    Raises:
-        EmulationError: it is another kind of file, the file cannot be written, or the run has no samples.
+    Raises EmulationError if it is another kind of file, the file cannot be written, or the run has no samples.
     """
     check_path(path)
     figure = make_figure(scenario, qos)
@@ -171,7 +166,6 @@ class _FlowSeries:
 
 
 def _binned(time_s: Values, values: Values) -> tuple[Values, Values]:
-    """Return the end times of bins of at least RATE_BIN_S, and the mean of the values in each bin."""
     every = min(max(round(max(RATE_BIN_S, time_s[-1] / MOST_RATE_BINS) / time_s[0]), 1), len(values))
     n_bins = len(values) // every
     return time_s[every - 1 :: every][:n_bins], values[: n_bins * every].reshape(n_bins, every).mean(axis=1)

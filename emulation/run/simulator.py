@@ -37,6 +37,7 @@ __all__ = [
     "BYTES_PER_S",
     "Progress",
     "compact_edges_us",
+    "core_version",
     "default_threads",
     "element_names",
     "simulate",
@@ -47,6 +48,15 @@ Progress = Callable[[int], None]
 _EPOCH_ENDS = ("waited", "looked_up", "raised", "kept")
 _LIMITS = ("unknown", "limited", "cleared", "split")  # enum rtcp_class
 _NO_STATE = 2**32 - 1
+
+
+def core_version() -> str:
+    """Return the SHA-256 (hex) over the sources of the core and the simulator from which the engine was built.
+
+    A changed comment changes it, too. CMakeLists.txt compiles it into the engine, so that an installation without
+    sources has it.
+    """
+    return _engine.SOURCES_DIGEST
 
 
 def default_threads() -> int:
@@ -74,9 +84,8 @@ def simulate(scenario: Scenario, *, series_every_s: float | None = None, audit: 
     audit: check at every event that packets, ACKs, marks and times are consistent (emulation/cpp/simulation/audit.hpp).
     If no event is left at the end of the run, also check that all data is acknowledged. The result is the same.
 
-    Raises:
-        EmulationError: the engine does not have an algorithm, the core does not accept an ensemble text, or the audit
-            found an inconsistency.
+    Raises EmulationError if the engine does not have an algorithm, the core does not accept an ensemble text, or the
+    audit found an inconsistency.
     """
     job = Jobs().job(scenario, sample_s=series_every_s or 0.0, audit=audit)
     try:
@@ -92,8 +101,7 @@ def simulate_many(
 
     threads: None: one for each processor. progress: called about ten times a second with the number of finished runs.
 
-    Raises:
-        EmulationError: the engine does not have an algorithm, or the core does not accept an ensemble text.
+    Raises EmulationError if the engine does not have an algorithm, or the core does not accept an ensemble text.
     """
     jobs = Jobs()
     results = _engine.run([jobs.job(s) for s in scenarios], threads or default_threads(), progress)

@@ -86,8 +86,7 @@ class BaseDelay(Frozen):
 def read_delay_trace(path: Path) -> BaseDelay:
     """Read a file of delays.
 
-    Raises:
-        EmulationError: the file cannot be read, or a line is invalid. The message names the line.
+    Raises EmulationError if the file cannot be read, or a line is invalid. The message names the line.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()

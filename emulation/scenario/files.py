@@ -71,8 +71,7 @@ def read_document(path: Path, *, what: str = "a scenario", holding: str = "link 
 
     what, holding: used in error messages for the kind of the document and for its expected content.
 
-    Raises:
-        EmulationError: the file cannot be read, is no YAML (kmod/yaml12.py), or does not contain a mapping.
+    Raises EmulationError if the file cannot be read, is no YAML (kmod/yaml12.py), or does not contain a mapping.
     """
     try:
         document = load_yaml(path, what=what)
@@ -83,13 +82,12 @@ def read_document(path: Path, *, what: str = "a scenario", holding: str = "link 
     return document
 
 
-def read_settings(path: Path, model: type[Settings]) -> Settings:
-    """Read a YAML file with the settings of a report, and validate it with their model.
+def read_settings(path: Path, model: type[Settings], *, what: str = "settings") -> Settings:
+    """Read a YAML file and validate it with a model. what: the kind of the file, for messages.
 
-    Raises:
-        EmulationError: the file cannot be read, or its content is invalid.
+    Raises EmulationError if the file cannot be read, or its content is invalid.
     """
-    document = read_document(path, what="settings", holding=", ".join(model.model_fields))
+    document = read_document(path, what=what, holding=", ".join(model.model_fields))
     try:
         return model.model_validate(document)
     except ValidationError as error:
@@ -102,9 +100,8 @@ def build_scenario(document: Document, *, source: str, folder: Path) -> Scenario
 
     source: the name of the document in messages. folder: relative paths in the document start here.
 
-    Raises:
-        EmulationError: a field is unknown, a value is out of range, or a trace or an ensemble cannot be read. The
-            message is a line about the first fault.
+    Raises EmulationError if a field is unknown, a value is out of range, or a trace or an ensemble cannot be read. The
+    message is a line about the first fault.
     """
     fields = dict(document)
     if "link" in fields:

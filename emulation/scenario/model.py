@@ -9,19 +9,21 @@ flow   an algorithm with its parameters, or with an ensemble that it follows, an
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from emulation.errors import EmulationError
 from emulation.scenario.delays import BaseDelay
 from emulation.scenario.path import AckPath, Frozen, PathElement, QueuedLink
 from emulation.scenario.video import VideoSpec
+from emulation.traces import Trace
 from kmod.abi import ALGORITHMS
 
-__all__ = ["FlowSpec", "LinkSpec", "ReceiverSpec", "Scenario", "Transfer"]
+__all__ = ["FlowSpec", "LinkSpec", "ReceiverSpec", "Scenario", "Transfer", "canonical_text"]
 
 # The algorithms of kmod/core/params.def, and `fixed`, a window that never changes.
 if TYPE_CHECKING:
@@ -59,14 +61,6 @@ class LinkSpec(QueuedLink):
             raise ValueError(f"expected either rtt_ms or delays, got both, with an rtt_ms of {self.rtt_ms:g}")
         object.__setattr__(self, "rtt_ms", least_ms)
         return self
-
-    @model_serializer(mode="wrap")
-    def _as_it_was_without(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # The keys of kept runs are computed from this. They must not change for links without delays.
-        fields: dict[str, Any] = handler(self)
-        if self.delays is None:
-            fields.pop("delays", None)
-        return fields
 
 
 class Transfer(Frozen):
@@ -153,14 +147,6 @@ class FlowSpec(Frozen):
             raise ValueError(f"expected transfers of less than 2^32 - 1 segments of {MSS_BYTES} bytes in all")
         return self
 
-    @model_serializer(mode="wrap")
-    def _as_it_was_without(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # The keys of kept runs are computed from this. They must not change for flows without a video.
-        fields: dict[str, Any] = handler(self)
-        if self.video is None:
-            fields.pop("video", None)
-        return fields
-
     @property
     def has_end(self) -> bool:
         """Whether the application sends a limited amount of data."""
@@ -170,8 +156,7 @@ class FlowSpec(Frozen):
     def plan(self) -> tuple[Transfer, ...]:
         """The application's data as transfers; none if it has no end.
 
-        Raises:
-            EmulationError: the flow plays a video, whose chunks are chosen during the run.
+        Raises EmulationError if the flow plays a video, whose chunks are chosen during the run.
         """
         if self.video is not None:
             raise EmulationError("video: expected size_bytes or transfers, which real links take; the simulator alone "
@@ -188,8 +173,7 @@ class FlowSpec(Frozen):
     def values(self) -> list[int]:
         """Return all parameters of the algorithm in the engine's order.
 
-        Raises:
-            ValueError: a name is unknown, a value is out of range, or `fixed` has no window size.
+        Raises ValueError if a name is unknown, a value is out of range, or `fixed` has no window size.
         """
         if self.cca == "fixed":
             unknown = set(self.params) - set(FIXED_PARAMS)
@@ -248,3 +232,25 @@ class Scenario(Frozen):
                 raise ValueError(f"expected flows.{flow.after} with size_bytes, transfers or a video, which "
                                  f"flows.{number} waits for, got data without end")  # fmt: skip
         return self
+
+
+def canonical_text(scenario: Scenario) -> str:
+    """Return a scenario as text, from which the keys of kept and recorded runs are computed.
+
+    Fields with their default value are left out. A field that is added later therefore does not change the text of the
+    scenarios that do not use it. A changed default does not change it either, so it makes recorded runs worthless.
+    Of a trace the content counts, and not the name.
+    """
+    return json.dumps(_without_defaults(scenario), sort_keys=True)
+
+
+def _without_defaults(value: Any) -> Any:
+    if isinstance(value, Trace):
+        return value.digest
+    if isinstance(value, tuple):
+        return [_without_defaults(part) for part in value]
+    if not isinstance(value, BaseModel):
+        return value
+    fields = {name: (getattr(value, name), field.default) for name, field in type(value).model_fields.items()}
+    # The kind of an element is always its default, but distinguishes it from the others.
+    return {name: _without_defaults(own) for name, (own, default) in fields.items() if name == "kind" or own != default}

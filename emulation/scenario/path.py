@@ -167,11 +167,6 @@ class GilbertElliott(Frozen):
     loss_good: Share = Field(0.0, description="share lost while good")
     loss_bad: Share = Field(1.0, description="share lost while bad")
 
-    @property
-    def mean_loss(self) -> float:
-        """The share of all packets that is lost in the long run."""
-        return (self.to_good * self.loss_good + self.to_bad * self.loss_bad) / (self.to_bad + self.to_good)
-
 
 class Jitter(Frozen):
     """Holds each packet for a time that is uniformly distributed from 0 to max_ms."""

@@ -13,6 +13,7 @@ import click
 import numpy as np
 
 from emulation.errors import TraceError
+from emulation.files import write_file
 from emulation.options import FiniteRange, check_output
 from emulation.traces._sources import TRACE_SUFFIXES, is_trace
 from emulation.traces.epochs import epochs
@@ -173,16 +174,11 @@ def make(
       ccatune traces make model.json --duration 600 --seed 1 -o made.down
       ccatune traces make --poisson 2.5 --duration 60 -o poisson.down
     """
-    from kmod.ensemble import write_atomically
-
     if not is_trace(out.name):
         raise TraceError(f"{out}: expected a name ending in {', '.join(TRACE_SUFFIXES)}, by which it can be read again")
     check_output(out)
     trace = _made(model_path, poisson_mbps, duration_s=duration_s, seed=seed, link=link)
-    try:
-        write_atomically(out, trace.as_file())
-    except OSError as error:
-        raise TraceError(f"{out}: expected a file that can be written, got {error.strerror}") from error
+    write_file(out, trace.as_file())
     if as_json:
         figures = {"trace": str(out), "duration_s": trace.duration_s, "mean_rate_mbps": trace.mean_rate_mbps}
         echo(json.dumps({**figures, "digest": trace.digest}))

@@ -116,8 +116,7 @@ def run_in_guest(
     own_clock: the guest's clock advances by one nanosecond per instruction, and skips idle time. So the speed and the
     load of this machine change nothing in the guest. The guest then has one processor.
 
-    Raises:
-        GuestError: the machine lacks something, the time is up, or the kernel died; with lines of the console.
+    Raises GuestError if the machine lacks something, the time is up, or the kernel died; with lines of the console.
     """
     kernel = kernel_line(line)
     shown = shlex.join(command)

@@ -109,8 +109,7 @@ def build_modules(line: str, *, source: Path | None = None, sparse: bool = False
     so it does not check modules for them.
     anew: build from nothing, so that every warning is printed.
 
-    Raises:
-        GuestError: there are no headers, or the build failed; with its output.
+    Raises GuestError if there are no headers, or the build failed; with its output.
     """
     kernel = kernel_line(line)
     folder = source or REPOSITORY / "kmod" / "linux"

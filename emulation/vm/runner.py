@@ -6,17 +6,16 @@
 One boot serves all scenarios, which run one after the other. The guest has a clock of its own (`own_clock` of
 run_in_guest). So its computations cost its flows the same time on any machine, busy or not, and a run may take longer
 than its duration. The algorithms that params.def marks as modules are those of this repository. reno, cubic and bbr
-(version 1) are the kernel's. Parameters,
-ensemble and clients of R-TCP belong to the network namespace of a run, and are removed with it. This process removes
-the folder of jobs and results; if it is killed, the next one that starts does (_folder.py).
+(version 1) are the kernel's. Parameters, ensemble and clients of R-TCP belong to the network namespace of a run, and
+are removed with it. This process removes the folder of jobs and results; if it is killed, the next one that starts
+does (_folder.py).
 """
 
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from emulation.vm.kernels import FULL_LINE, mahimahi_root
 from emulation.vm.modules import build_modules, load_order
 from kmod.abi import ALGORITHMS
 
-__all__ = ["emulate", "emulate_each", "emulate_many", "guest_runner"]
+__all__ = ["emulate_each", "emulate_many", "guest_runner"]
 
 _WITH_MODULE = frozenset(name for name, algorithm in ALGORITHMS.items() if algorithm.host == "module")
 _ALGORITHMS = {name: name for name in (*sorted(_WITH_MODULE), *KERNELS_OWN)}
@@ -70,51 +69,18 @@ def _run_all(jobs: list[dict[str, Any]], *, line: str, folder: Path, timeout_s: 
         raise EmulationError(f"vm: expected the guest to run the scenarios, it ended with {done.status}: {done.stderr}")
 
 
-class _Results:
-    """Reports the results in a folder, each once, while a guest still writes others."""
-
-    def __init__(self, folder: Path, scenarios: Sequence[Scenario], each: Each, series_every_s: float | None) -> None:
-        self._folder = folder
-        self._scenarios = scenarios
-        self._each = each
-        self._series_every_s = series_every_s
-        self._reported: set[int] = set()
-        self._failure: BaseException | None = None
-
-    @contextmanager
-    def reported(self) -> Iterator[None]:
-        """Report results during the block, and once more at its end, also if it ends with an exception."""
-        over = threading.Event()
-
-        def watch() -> None:
-            try:
-                while not over.wait(_LOOK_S):
-                    self._report()
-            except BaseException as failure:
-                self._failure = failure
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            over.set()
-            watcher.join()
-            if self._failure is not None:
-                raise self._failure
-            self._report()
-
-    def _report(self) -> None:
-        for number, scenario in enumerate(self._scenarios):
-            path = self._folder / f"result-{number}.json"
-            if number in self._reported or not path.exists():
-                continue
-            self._reported.add(number)
-            result = json.loads(path.read_text(encoding="utf-8"))
-            if "error" in result:
-                self._each(number, EmulationError(f"{scenario.name}: {result['error']}"))
-            else:
-                self._each(number, to_qos(scenario, result, series_every_s=self._series_every_s))
+def _report(folder: Path, waiting: dict[int, Scenario], each: Each, series_every_s: float | None) -> None:
+    """Report the results that the guest has written into the folder, and remove their scenarios from `waiting`."""
+    for number, scenario in list(waiting.items()):
+        path = folder / f"result-{number}.json"
+        if not path.exists():
+            continue
+        del waiting[number]
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if "error" in result:
+            each(number, EmulationError(f"{scenario.name}: {result['error']}"))
+        else:
+            each(number, to_qos(scenario, result, series_every_s=series_every_s))
 
 
 def emulate_each(
@@ -122,15 +88,19 @@ def emulate_each(
 ) -> None:
     """Run scenarios in the guest of a kernel line and report each result as soon as it exists.
 
-    Raises:
-        EmulationError: the machine lacks something, a scenario needs what the runner does not support, or the guest
-            ended before all runs were over; the results of the completed runs are reported nevertheless.
+    Raises EmulationError if the machine lacks something, a scenario needs what the runner does not support, or the
+    guest ended before all runs were over; the results of the completed runs are reported nevertheless.
     """
     runner = guest_runner()
     jobs = [to_job(scenario, runner) for scenario in scenarios]
     timeout_s = _BOOT_S + _SLOWER * sum(scenario.duration_s + _RUN_S for scenario in scenarios)
-    with owned_folder(_FOLDERS) as folder, _Results(folder, scenarios, each, series_every_s).reported():
-        _run_all(jobs, line=line, folder=folder, timeout_s=timeout_s)
+    waiting = dict(enumerate(scenarios))
+    with owned_folder(_FOLDERS) as folder, ThreadPoolExecutor(1) as pool:
+        guest = pool.submit(_run_all, jobs, line=line, folder=folder, timeout_s=timeout_s)
+        while wait([guest], timeout=_LOOK_S).not_done:
+            _report(folder, waiting, each, series_every_s)
+        _report(folder, waiting, each, series_every_s)
+        guest.result()
 
 
 def emulate_many(
@@ -144,18 +114,8 @@ def emulate_many(
 
     progress: called with the number of completed runs.
 
-    Raises:
-        EmulationError: as `emulate_each`, or if a run failed.
+    Raises EmulationError as `emulate_each` does, and if a run failed.
     """
     return in_order(
         lambda each: emulate_each(scenarios, each, line=line, series_every_s=series_every_s), progress=progress
     )
-
-
-def emulate(scenario: Scenario, *, line: str = FULL_LINE, series_every_s: float | None = None) -> QoS:
-    """Run one scenario in the guest.
-
-    Raises:
-        EmulationError: as emulate_many.
-    """
-    return emulate_many([scenario], line=line, series_every_s=series_every_s)[0]

@@ -36,9 +36,9 @@ from emulation.mahimahi import in_bpf
 from emulation.mahimahi.machine import Machine, is_disturbed
 from emulation.mahimahi.runner import SHELLS, shell_paths
 from emulation.run.qos import QoS
-from emulation.scenario.model import Scenario
+from emulation.scenario.model import Scenario, canonical_text
 from emulation.vm.kernels import FULL_LINE, GuestError, kernel_line, mahimahi_root
-from experiments.campaign import digest_of_files, sources_digest, text_of
+from experiments.campaign import digest_of_files, sources_digest
 from experiments.fidelity.plan import Case
 from kmod.ensemble import write_atomically
 
@@ -99,7 +99,7 @@ class Task:
     def digest(self) -> str:
         """The digest of the scenario, whose name and seed do not count."""
         nameless = self.scenario.model_copy(update={"name": "", "seed": 0})
-        return hashlib.sha256(text_of(nameless).encode()).hexdigest()
+        return hashlib.sha256(canonical_text(nameless).encode()).hexdigest()
 
     @cached_property
     def made_with(self) -> dict[str, str]:

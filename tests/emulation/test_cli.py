@@ -17,7 +17,7 @@ from emulation.run.qos import QoS
 from emulation.run.simulator import simulate
 from emulation.scenario.files import load_scenario
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
-from kmod.ensemble import Axis, DelayClass, Ensemble
+from tests.emulation.tables import ensemble_of
 
 Capture = pytest.CaptureFixture[str]
 
@@ -239,17 +239,7 @@ def test_figures_of_real_runs_are_printed_where_they_cannot_be_written(
 @pytest.fixture
 def ensemble_file(tmp_path: Path) -> Path:
     """An ensemble with the same rows in each of its 40 levels."""
-    ensemble = Ensemble(
-        cca="gr",
-        epoch_ms=5000,
-        estimate_ms=250,
-        epsilon_pct=0,
-        classes=(DelayClass(95, 50_000), DelayClass(95, 200_000)),
-        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 40),),
-        columns=("delay_threshold_us",),
-        rows=((10_000,), (150_000,)) * 40,
-    )
-    ensemble.save(tmp_path / "gr.json")
+    ensemble_of(((10_000,), (150_000,)) * 40, classes_ms=(50, 200), epoch_ms=5000).save(tmp_path / "gr.json")
     return tmp_path / "gr.json"
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import click
 
 from emulation.mahimahi.processors import kept_awake
-from emulation.mahimahi.runner import emulate
+from emulation.mahimahi.runner import emulate_many
 from emulation.pantheon.analysis import analyse
 from emulation.pantheon.schemes import SchemeError, read_schemes
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
@@ -81,7 +81,7 @@ def _medians(folder: Path) -> dict[str, tuple[float, float]]:
         assert its.delay_p95_ms is not None
         found["pantheon"].append((its.throughput_mbps.mean, its.delay_p95_ms.mean))
         with kept_awake():
-            qos = emulate(scenario)
+            (qos,) = emulate_many([scenario])
         found["emulate"].append((qos.throughput_mbps, DELAY_MS + qos.queueing_delay.percentile_ms(95)))
     return {
         name: (statistics.median(rate for rate, _ in rows), statistics.median(delay for _, delay in rows))

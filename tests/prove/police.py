@@ -51,7 +51,7 @@ SOURCES = (
 # round trips of single packets were 0 to 0.2 ms above the shortest, 0.05 in the median. Nothing else tells CUBIC's
 # seeds apart.
 JITTER_MS = 0.1
-# The token bucket that is the access link (emulation/vm/inside.py): 3000 bytes of frames, here of IP packets. What
+# The token bucket that is the access link (tests/vm/guest/inside.py): 3000 bytes of frames, here of IP packets. What
 # leads to it passes at once.
 LINK_BUCKET_BYTES = 3000 * 1500 // 1514
 AT_ONCE_MBPS = 100_000

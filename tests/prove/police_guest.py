@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [f"{sys.argv[1]}/tests/vm/guest", f"{sys.argv[1]}/emulation/vm"]
+sys.path.insert(0, f"{sys.argv[1]}/tests/vm/guest")
 
-import inside  # noqa: E402 - found on the path just made
-import limited  # noqa: E402
-import tree  # noqa: E402
+import inside
+import limited
+import tree
 
 NEAR = "near"
 # What is kept of a flow's samples, four in a second.

@@ -93,7 +93,7 @@ def run_programs(
     told = {**job, "modules": modules, "release": built.kernel.release}
     told["patience"] = max(job["patience"], OWN_CLOCK_PATIENCE if own_clock else 1)
     (folder / "job.json").write_text(json.dumps(told))
-    command = [python(), "-I", "-S", str(GUEST / "runner.py"), str(REPOSITORY), *names]
+    command = [python(), "-I", "-S", str(GUEST / "runner.py"), *names]
     done = run_booted(line, command, timeout_s=timeout_s, folder=folder, own_clock=own_clock)
     if done.status:
         raise GuestError(f"the guest's runner failed: {done.stderr}")

@@ -35,9 +35,10 @@ from ray import tune
 from ray.exceptions import RayError
 from ray.util.queue import Empty, Queue
 
+from emulation.run.simulator import core_version
 from training.errors import TrainingError
 from training.evaluation.executors import longest_first
-from training.evaluation.runner import core_version, model_versions
+from training.evaluation.runner import model_versions
 from training.evaluation.tasks import Task, TaskRecorder
 
 __all__ = ["Cluster", "connected"]

@@ -9,26 +9,16 @@ from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
-from emulation import _engine
 from emulation.run.measures import Measures, Trial, measure
 from emulation.run.simulator import BYTES_PER_S
 from training.objectives.tally import Objective, Tally
 from training.searches.space import Point
 from training.workloads.case import Case
 
-__all__ = ["CaseRunner", "core_version", "model_versions"]
+__all__ = ["CaseRunner", "model_versions"]
 
 
 MODEL_PACKAGES = ("ax-platform", "botorch", "gpytorch", "optuna", "ray", "scipy", "torch")
-
-
-def core_version() -> str:
-    """sha256 (hex) over the bytes of the sources of core and simulator that the engine was built from.
-
-    A changed comment changes it, too. CMakeLists.txt compiles it into the engine, so that an installation without
-    sources has it.
-    """
-    return _engine.SOURCES_DIGEST
 
 
 def model_versions() -> dict[str, str]:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from emulation.run.simulator import core_version
 from kmod.ensemble import Ensemble
 from training.evaluation.evaluator import Evaluator, Request
-from training.evaluation.runner import CaseRunner, core_version
+from training.evaluation.runner import CaseRunner
 from training.evaluation.tasks import Part
 from training.searches import Score
 from training.workloads import Sample, State

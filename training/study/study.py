@@ -20,11 +20,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from emulation.run.simulator import core_version
 from emulation.traces import Recording
 from kmod.ensemble import Ensemble, canonical_json
 from training.errors import TrainingError
 from training.evaluation.executors import ExecutorName, open_executor
-from training.evaluation.runner import CaseRunner, core_version, model_versions
+from training.evaluation.runner import CaseRunner, model_versions
 from training.evaluation.tasks import Part
 from training.progress import Progress
 from training.searches import Found, Point, Score, Space, SurrogateChoice

@@ -32,13 +32,12 @@ from emulation.pantheon.runner import lacking as lacking_for_schemes
 from emulation.pantheon.scenarios import run_scenarios
 from emulation.run.measures import Trial
 from emulation.run.qos import QoS
-from emulation.run.simulator import compact_edges_us, simulate_many
+from emulation.run.simulator import compact_edges_us, core_version, simulate_many
 from emulation.scenario.model import Scenario
 from emulation.vm import lacking as lacking_for_guests
 from emulation.vm import runner as guest
 from emulation.vm.kernels import FULL_LINE, kernel_line
 from training.errors import TrainingError
-from training.evaluation.runner import core_version
 from training.objectives import Tally
 from training.verification.settings import RunnerName
 

@@ -13,30 +13,20 @@ namespace {
 
 class GrAlgorithm final : public Algorithm {
 public:
-    // hash: fixed per flow.
-    // It decides whether the flow is held back, that is, does not use the table.
-    GrAlgorithm(const gr_params& defaults, std::shared_ptr<const Table> table, std::uint8_t delay_class,
-                std::uint32_t hash)
-        : defaults_(defaults),
-          table_(std::move(table)),
-          delay_class_(delay_class),
-          hash_(hash) {}
+    GrAlgorithm(const gr_params& defaults, Following following) : defaults_(defaults), following_(std::move(following)) {}
 
     void start(const cca_start& start) override {
-        gr_flow_init(&flow_, &defaults_, &start, delay_class_, hash_, &decision_);
+        gr_flow_init(&flow_, &defaults_, &start, following_.delay_class, following_.hash, &decision_);
     }
 
     void on_ack(const cca_ack& ack) override {
-        gr_flow_on_ack(&flow_, &defaults_, table_ ? &table_->table() : nullptr, &ack, &decision_);
-        const ens_flow& ens = flow_.ens;
-        if (ens.epoch_end != ENS_WAITED) [[unlikely]]
-            turns_.push_back(
-                {ack.now_us, ens.clock.measured_bytes_per_s, ens.clock.epoch, ens.clock.state, ens.epoch_end});
+        gr_flow_on_ack(&flow_, &defaults_, following_.table(), &ack, &decision_);
+        following_.note(flow_.ens, ack.now_us);
     }
 
     void on_event(const cca_event& event) override { gr_flow_on_event(&flow_, &event, &decision_); }
     std::uint32_t mode() const override { return flow_.gr.mode; }
-    const std::vector<EpochTurn>& turns() const override { return turns_; }
+    const std::vector<EpochTurn>& turns() const override { return following_.turns; }
 
     // Prefetches all but the samples in the middle of the two windows, which are most of the state.
     void fetch_ahead() const override {
@@ -56,16 +46,13 @@ private:
 
     gr_flow flow_{};
     gr_params defaults_;
-    std::shared_ptr<const Table> table_;
-    std::uint8_t delay_class_;
-    std::uint32_t hash_;
-    std::vector<EpochTurn> turns_;
+    Following following_;
 };
 
 }  // namespace
 
 std::unique_ptr<Algorithm> make_gr(const Making& m) {
-    return std::make_unique<GrAlgorithm>(m.params_of<gr_params>(), m.table, m.delay_class, m.hash);
+    return std::make_unique<GrAlgorithm>(m.params_of<gr_params>(), m.following());
 }
 
 }  // namespace ccatune

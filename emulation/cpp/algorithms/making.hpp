@@ -34,6 +34,8 @@ struct Making {
         return made;
     }
 
+    Following following() const { return {table, delay_class, hash}; }
+
     // Random values that are derived from it do not show that hashes are consecutive.
     std::uint32_t mixed_hash() const {
         std::uint32_t mixed = (hash ^ hash >> 16) * 0x7feb352du;

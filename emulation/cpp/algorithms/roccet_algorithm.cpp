@@ -15,19 +15,15 @@ namespace {
 
 class RoccetCore {
 public:
-    // hash: fixed per flow.
-    // It decides whether the flow is held back, that is, does not use the table.
-    RoccetCore(const roccet_params& defaults, std::shared_ptr<const Table> table, std::uint8_t delay_class,
-               std::uint32_t hash)
-        : defaults_(defaults), table_(std::move(table)), delay_class_(delay_class), hash_(hash) {}
+    RoccetCore(const roccet_params& defaults, Following following) : defaults_(defaults), following_(std::move(following)) {}
 
-    void start(const cca_start& start) { roccet_flow_init(&flow_, &defaults_, &start, delay_class_, hash_); }
+    void start(const cca_start& start) {
+        roccet_flow_init(&flow_, &defaults_, &start, following_.delay_class, following_.hash);
+    }
 
     void on_ack(const cca_ack& ack, cca_window* window) {
-        roccet_flow_on_ack(&flow_, &defaults_, table_ ? &table_->table() : nullptr, &ack, window);
-        if (flow_.ens.epoch_end != ENS_WAITED) [[unlikely]]
-            turns_.push_back({ack.now_us, flow_.ens.clock.measured_bytes_per_s, flow_.ens.clock.epoch,
-                              flow_.ens.clock.state, flow_.ens.epoch_end});
+        roccet_flow_on_ack(&flow_, &defaults_, following_.table(), &ack, window);
+        following_.note(flow_.ens, ack.now_us);
     }
 
     void grow(cca_window* window, std::uint32_t acked_pkts) { roccet_flow_grow(&flow_, window, acked_pkts); }
@@ -36,15 +32,12 @@ public:
     void on_event(const cca_event& event) { roccet_flow_on_event(&flow_, &event); }
 
     const roccet_flow& flow() const { return flow_; }
-    const std::vector<EpochTurn>& turns() const { return turns_; }
+    const std::vector<EpochTurn>& turns() const { return following_.turns; }
 
 private:
     roccet_flow flow_{};
     roccet_params defaults_;
-    std::shared_ptr<const Table> table_;
-    std::uint8_t delay_class_;
-    std::uint32_t hash_;
-    std::vector<EpochTurn> turns_;
+    Following following_;
 };
 
 class RoccetAlgorithm final : public WindowAlgorithm<RoccetCore> {
@@ -67,7 +60,7 @@ public:
 }  // namespace
 
 std::unique_ptr<Algorithm> make_roccet(const Making& m) {
-    return std::make_unique<RoccetAlgorithm>(RoccetCore(m.params_of<roccet_params>(), m.table, m.delay_class, m.hash));
+    return std::make_unique<RoccetAlgorithm>(RoccetCore(m.params_of<roccet_params>(), m.following()));
 }
 
 }  // namespace ccatune

@@ -6,7 +6,7 @@
 namespace ccatune {
 namespace {
 
-RtcpRows rows_of(const Making& m) { return {m.params_of<rtcp_params>(), m.table, m.delay_class, m.hash}; }
+RtcpRows rows_of(const Making& m) { return {m.params_of<rtcp_params>(), m.following()}; }
 RtcpClient client_of(const Making& m) { return {m.clients, m.client}; }
 
 }  // namespace

@@ -139,27 +139,20 @@ private:
 // A flow without one keeps its own parameters, at no cost.
 class RtcpRows {
 public:
-    // hash: fixed per flow.
-    // It decides whether the flow is held back, that is, does not use the table.
-    RtcpRows(const rtcp_params& defaults, std::shared_ptr<const Table> table, std::uint8_t delay_class,
-             std::uint32_t hash)
-        : defaults_(defaults), table_(std::move(table)), delay_class_(delay_class), hash_(hash) {}
+    RtcpRows(const rtcp_params& defaults, Following following) : defaults_(defaults), following_(std::move(following)) {}
 
     void start(const cca_start& start) {
-        if (!table_) return;
+        if (!following_.followed) return;
         ens_ = std::make_unique<rtcp_ens>();
-        rtcp_ens_init(ens_.get(), &start, delay_class_, hash_);
+        rtcp_ens_init(ens_.get(), &start, following_.delay_class, following_.hash);
     }
 
     // Call after the algorithm's own on_ack().
     void on_ack(const rtcp_client& client, const cca_ack& ack, rtcp_params* params) {
         if (!ens_) [[likely]]
             return;
-        rtcp_ens_on_ack(ens_.get(), &client, &defaults_, &table_->table(), &ack, params);
-        const ens_flow& flow = ens_->flow;
-        if (flow.epoch_end != ENS_WAITED) [[unlikely]]
-            turns_.push_back(
-                {ack.now_us, flow.clock.measured_bytes_per_s, flow.clock.epoch, flow.clock.state, flow.epoch_end});
+        rtcp_ens_on_ack(ens_.get(), &client, &defaults_, following_.table(), &ack, params);
+        following_.note(ens_->flow, ack.now_us);
     }
 
     void on_event(const cca_event& event) {
@@ -167,15 +160,12 @@ public:
     }
 
     const rtcp_params& defaults() const { return defaults_; }
-    const std::vector<EpochTurn>& turns() const { return turns_; }
+    const std::vector<EpochTurn>& turns() const { return following_.turns; }
 
 private:
     std::unique_ptr<rtcp_ens> ens_;
     rtcp_params defaults_;
-    std::shared_ptr<const Table> table_;
-    std::uint8_t delay_class_;
-    std::uint32_t hash_;
-    std::vector<EpochTurn> turns_;
+    Following following_;
 };
 
 class RtcpCubicCore {

@@ -3,10 +3,14 @@
 // A kernel that receives this text holds the same table.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "algorithms/algorithm.hpp"
+#include "ensemble_flow.h"
 #include "ensemble_format.h"
 
 namespace ccatune {
@@ -79,6 +83,23 @@ private:
 
     ens_table table_{};
     std::vector<u32> values_;
+};
+
+// The ensemble that a flow follows, if there is one, and the ends of the flow's epochs.
+struct Following {
+    std::shared_ptr<const Table> followed;
+    std::uint8_t delay_class;
+    // Fixed per flow. It decides whether the flow is held back, that is, does not use the table.
+    std::uint32_t hash;
+    std::vector<EpochTurn> turns{};
+
+    const ens_table* table() const { return followed ? &followed->table() : nullptr; }
+
+    // Call after each ACK.
+    void note(const ens_flow& ens, std::uint64_t now_us) {
+        if (ens.epoch_end != ENS_WAITED) [[unlikely]]
+            turns.push_back({now_us, ens.clock.measured_bytes_per_s, ens.clock.epoch, ens.clock.state, ens.epoch_end});
+    }
 };
 
 }  // namespace ccatune

@@ -14,7 +14,6 @@
 
 #include "bindings/arrays.hpp"
 #include "run/jobs.hpp"
-#include "run/measure.hpp"
 #include "run/pool.hpp"
 
 namespace nb = nanobind;

@@ -5,7 +5,7 @@
 //
 // The delay in force when a packet enters applies to it.
 // A packet never overtakes the ones before it, so after a fall of the delay some packets leave together.
-// The simulator (path/base_delay.hpp) and the shell of real runs (emulation/mahimahi/shell) share this file.
+// The simulator (path/holding.hpp) and the shell of real runs (emulation/mahimahi/shell) share this file.
 #pragma once
 
 #include <algorithm>

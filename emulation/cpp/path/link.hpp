@@ -7,7 +7,7 @@
 //              A packet that arrives at the instant of an opportunity misses it.
 //              The trace repeats with its period
 //   constant   one packet after the other, each for the transmission time of its bytes
-//   steps      the same, at a rate that changes (rate_steps.hpp)
+//   steps      the same, at a rate that changes (capacity.hpp)
 //
 // The queue is bounded (drop-tail).
 // CoDel (codel.hpp) may drop from its front when a packet is about to be served.
@@ -22,9 +22,9 @@
 #include "common/packet.hpp"
 #include "common/ring.hpp"
 #include "common/time.hpp"
+#include "path/capacity.hpp"
 #include "path/codel.hpp"
-#include "path/opportunities.hpp"
-#include "path/rate_steps.hpp"
+#include "path/element.hpp"
 
 namespace ccatune {
 
@@ -201,5 +201,30 @@ private:
 };
 
 using Link = LinkOf<Packet, kWireBytes>;
+
+// An access link: a link with a queue of its own, before or after the bottleneck.
+class LinkElement final : public Element {
+public:
+    explicit LinkElement(const LinkConfig& config) : link_(config) {}
+
+    Instant next_at() const override { return link_.next_at(); }
+    Duration wait_of_probe(Instant now) const override { return link_.wait_of_probe(now); }
+
+    std::uint64_t held() const override { return link_.queued(); }
+
+    void act(Instant now) override {
+        const std::uint64_t before = link_.codel_drops();
+        link_.serve(now, [&](const Packet& packet) { pass(now, packet, now - packet.queued_at); });
+        drop(link_.codel_drops() - before);
+    }
+
+private:
+    void arrive(Instant now, const Packet& packet) override {
+        if (!link_.enqueue(now, packet)) drop();
+    }
+    std::uint64_t codel_dropped() const override { return link_.codel_drops(); }
+
+    Link link_;
+};
 
 }  // namespace ccatune

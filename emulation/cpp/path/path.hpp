@@ -10,14 +10,11 @@
 #include <variant>
 #include <vector>
 
-#include "path/base_delay.hpp"
-#include "path/clock.hpp"
-#include "path/delayer.hpp"
 #include "path/element.hpp"
-#include "path/link_element.hpp"
+#include "path/holding.hpp"
+#include "path/link.hpp"
 #include "path/loss.hpp"
-#include "path/policer.hpp"
-#include "path/shaper.hpp"
+#include "path/token_bucket.hpp"
 
 namespace ccatune {
 

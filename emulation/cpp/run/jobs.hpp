@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The jobs that Python requests, as plain data that threads may read.
-// The thread that runs a job makes the simulation from it.
+// The thread that runs a job makes the simulation from it, and returns its whole result or reduces it to a measure.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -46,5 +47,35 @@ std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t has
                                           const std::shared_ptr<RtcpClients>& clients = nullptr);
 
 SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel);
+
+// The numbers of a run that training needs, for a case with a trial:
+//
+//   case     a job: its path, and flows with their transfers
+//   trial    an algorithm with its parameters, and an ensemble table if any; all flows of a case run it
+//
+// Histograms use CompactBins.
+// All counts cover the measured time, with two exceptions.
+// busy_s, offered_bytes and complete cover flows with an end over the whole run.
+// detecting and limited cover R-TCP's estimates in the whole run.
+struct Trial {
+    std::string cca;
+    std::vector<std::uint32_t> params;  // in the order of params.def
+    std::shared_ptr<Table> table;
+};
+
+struct Measure {
+    std::uint64_t capacity_bytes = 0;       // capacity of the bottleneck, on the wire
+    std::uint64_t delivered_bytes = 0;      // bytes that it carried, on the wire, including retransmissions
+    std::uint64_t goodput_bytes = 0;        // new segments in order at the receivers, payload
+    std::uint64_t packets = 0;              // packets that the bottleneck carried, as in delay_hist
+    std::uint64_t sent_pkts = 0, retransmitted_pkts = 0;
+    double busy_s = 0;                      // time with a transfer under way, summed over connections
+    std::uint64_t offered_bytes = 0;        // payload of the transfers that have begun
+    bool complete = true;                   // all data of flows with an end is acknowledged
+    bool detecting = false, limited = false;  // R-TCP: detection began at some time; the last estimate is a limiter
+    std::array<std::uint32_t, CompactBins::kBins> delay_hist{}, srtt_hist{};
+};
+
+Measure measure(const Job& one_case, const Trial& trial, const std::atomic<bool>& cancel);
 
 }  // namespace ccatune

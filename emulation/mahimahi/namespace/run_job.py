@@ -64,9 +64,7 @@ def empty_logs(paths: Iterable[Path]) -> None:
 def begins_at_s(log: Path, lead_ms: int) -> float:
     """Return when the run begins, in s since 1970: lead_ms after the beginning of the trace that mm-link logs.
 
-    Raises:
-        LateError: this time has passed.
-        ShellError: mm-link writes no log.
+    Raises LateError if this time has passed. Raises ShellError if mm-link writes no log.
     """
     end_s = time.monotonic() + _LOG_S
     while (stamps := _stamps_ms(log.read_text(encoding="ascii"))) is None:
@@ -92,8 +90,7 @@ def _stamps_ms(text: str) -> list[int] | None:
 def run(job: Job, attempt: Attempt, prepare: Callable[[Job], None]) -> dict[str, Any]:
     """Prepare the namespaces and run the job.
 
-    Raises:
-        ShellError: a program failed, or not everything was ready in time, in ATTEMPTS attempts.
+    Raises ShellError if a program failed, or not everything was ready in time, in ATTEMPTS attempts.
     """
     shells.prepare(Path(job["mahimahi"]) if job["mahimahi"] else None, folder=FOLDER)
     prepare(job)

@@ -160,8 +160,7 @@ def veth(near: tuple[str, ...], device: str, network: str) -> Iterator[Space]:
     new namespace is eth0. network: the first three numbers of the addresses. The fourth one is 1 for the near end, and
     2 for the new namespace.
 
-    Raises:
-        ShellError: there is no new namespace, or a command failed.
+    Raises ShellError if there is no new namespace, or a command failed.
     """
     with network_namespace(f"{network}.2") as far:
         call(*near, *f"ip link add {device} type veth peer name eth0 netns {far.pid}".split())
@@ -215,8 +214,7 @@ def nested(shells: Sequence[Sequence[str]], *, folder: Path, timeout_s: float = 
     At the end of the context their input is closed, so that they end by themselves. If mm-link were killed, the last
     part of its log would be lost. Shells that still run after _END_S are killed.
 
-    Raises:
-        NotUpError: a shell did not come up within timeout_s.
+    Raises NotUpError if a shell did not come up within timeout_s.
     """
     first = _write_steps(shells, folder)
     user = f"--reuid={ORDINARY_USER}", f"--regid={ORDINARY_USER}", "--clear-groups"

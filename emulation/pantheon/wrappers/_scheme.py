@@ -159,6 +159,42 @@ def become(program: Path, *arguments: str) -> NoReturn:
     os.execv(program, [str(program), *arguments])  # noqa: S606  (no shell is wanted)
 
 
+def program_scheme(
+    name: str,
+    make: Callable[[Path, Path], None],
+    *,
+    purpose: str,
+    tools: Sequence[Tool],
+    source: Path,
+    program: str,
+    leading: Sequence[str] = (),
+) -> Scheme:
+    """A scheme whose two ends are one program, which is called with `receiver PORT` or `sender LEADING IP PORT`.
+
+    source: the folder from which `make` builds it. program: its name in the folder of the build.
+    """
+
+    def target() -> Path:
+        return place(source.name, *sources(source))
+
+    def require_tools() -> None:
+        for tool in tools:
+            require(tool, purpose=purpose)
+
+    def run_end(*arguments: str) -> NoReturn:
+        become(built(target(), scheme=name) / program, *arguments)
+
+    return Scheme(
+        name=name,
+        packages=lambda: missing_packages(tools),
+        require=require_tools,
+        target=target,
+        make=make,
+        receive=lambda port: run_end("receiver", str(port)),
+        send=lambda address, port: run_end("sender", *leading, address, str(port)),
+    )
+
+
 def main(scheme: Scheme, arguments: Sequence[str]) -> None:
     """Do what one verb of the protocol requires."""
     match arguments:

@@ -32,26 +32,12 @@ def scheme(folder: str) -> _scheme.Scheme:
     name, purpose = SCHEMES[folder]
     source = _scheme.PROGRAMS / folder
 
-    def target() -> Path:
-        return _scheme.place(folder, *_scheme.sources(source))
-
     def make(work: Path, result: Path) -> None:
         command = ["go", "build", "-mod=readonly", "-trimpath", "-o", str(result / folder), "."]
         settings = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTMPDIR": str(work)}
         _scheme.run(command, folder=source, purpose=purpose, environment=settings)
 
-    def program() -> Path:
-        return _scheme.built(target(), scheme=name) / folder
-
-    return _scheme.Scheme(
-        name=name,
-        packages=lambda: _scheme.missing_packages([GO]),
-        require=lambda: _scheme.require(GO, purpose=purpose),
-        target=target,
-        make=make,
-        receive=lambda port: _scheme.become(program(), "receiver", str(port)),
-        send=lambda address, port: _scheme.become(program(), "sender", address, str(port)),
-    )
+    return _scheme.program_scheme(name, make, purpose=purpose, tools=[GO], source=source, program=folder)
 
 
 if __name__ == "__main__":

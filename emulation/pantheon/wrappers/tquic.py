@@ -33,11 +33,6 @@ TOOLS = (
 )
 
 
-def target() -> Path:
-    """The folder of the build."""
-    return _scheme.place("tquic", *_scheme.sources(SOURCE))
-
-
 def make(work: Path, result: Path) -> None:
     """Build the program from a copy of its sources, because cargo writes beside them."""
     shutil.copytree(SOURCE, work / "source")
@@ -46,31 +41,15 @@ def make(work: Path, result: Path) -> None:
     shutil.move(work / "build/release/ccatune-tquic", result / "ccatune-tquic")
 
 
-def require() -> None:
-    """End with a message unless the tools suffice."""
-    for tool in TOOLS:
-        _scheme.require(tool, purpose=PURPOSE)
-
-
 def main(arguments: list[str]) -> None:
     """Do what a verb requires, for the algorithm of the first word."""
     algorithm = arguments[0] if arguments else "nothing"
     if not ALGORITHM.fullmatch(algorithm):
         _scheme.fail(f"tquic.py: expected copa, copa-DELTA, bbr, bbr3 or cubic before the verb, got {algorithm}")
-    name = f"tquic-{algorithm}"
-
-    def program() -> Path:
-        return _scheme.built(target(), scheme=name) / "ccatune-tquic"
-
-    scheme = _scheme.Scheme(
-        name=name,
-        packages=lambda: _scheme.missing_packages(TOOLS),
-        require=require,
-        target=target,
-        make=make,
-        receive=lambda port: _scheme.become(program(), "receiver", str(port)),
-        send=lambda address, port: _scheme.become(program(), "sender", algorithm, address, str(port)),
-    )
+    scheme = _scheme.program_scheme(
+        f"tquic-{algorithm}", make, purpose=PURPOSE, tools=TOOLS, source=SOURCE, program="ccatune-tquic",
+        leading=(algorithm,),
+    )  # fmt: skip
     _scheme.main(scheme, arguments[1:])
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from emulation import BaseDelay, DelayStep, FlowSpec, LinkSpec, QoS, Scenario, VideoSpec, simulate, simulate_many
 from kmod.abi import ALGORITHMS
-from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 from tests.emulation.engine.links import fixed
+from tests.emulation.tables import ensemble_of, table_of
 from tests.prove.scenarios import draw, load
 
 PARAMS = [
@@ -118,18 +118,8 @@ def test_control_c_stops_a_run_that_would_take_an_hour(runs: int) -> None:
 
 
 def ensemble_text(hold_back_permille: int, rows: tuple[tuple[int, ...], ...]) -> str:
-    ensemble = Ensemble(
-        cca="gr",
-        epoch_ms=2000,
-        estimate_ms=250,
-        epsilon_pct=0,
-        classes=(DelayClass(95, 100_000),),
-        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, len(rows)),),
-        columns=("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us"),
-        rows=rows,
-        provenance={},
-    )
-    return table_text(ensemble, Deployment("local", "test", 1, hold_back_permille))
+    columns = ("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us")
+    return table_of(ensemble_of(rows, columns=columns), hold_back_permille=hold_back_permille)
 
 
 def test_a_flow_follows_its_ensemble_and_a_held_back_one_does_not() -> None:

@@ -213,9 +213,10 @@ def test_bursty_loss_has_its_mean_and_its_spells(
     row = element(qos, "gilbert_elliott")
     # Losses of n packets have a variance inflated by spells: (1 + l) / (1 - l) with l = 1 - p - r, bounded at 5 sigma.
     memory = 1 - to_bad - to_good
-    sigma = math.sqrt(channel.mean_loss * (1 - channel.mean_loss) * (1 + memory) / (1 - memory) / row.entered)
+    mean_loss = (to_good * loss_good + to_bad * loss_bad) / (to_bad + to_good)
+    sigma = math.sqrt(mean_loss * (1 - mean_loss) * (1 + memory) / (1 - memory) / row.entered)
     assert row.entered > 10_000
-    assert row.dropped / row.entered == pytest.approx(channel.mean_loss, abs=5 * sigma)
+    assert row.dropped / row.entered == pytest.approx(mean_loss, abs=5 * sigma)
 
 
 def test_losses_come_in_runs_of_the_mean_length() -> None:

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from emulation import FlowSpec, LinkSpec, QoS, ReceiverSpec, Scenario, simulate
 from emulation.scenario.model import Cca
 from emulation.scenario.path import RateStep
-from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from kmod.ensemble import Axis
 from tests.emulation.engine.links import run
+from tests.emulation.tables import ensemble_of, table_of
 
 RATE_MBPS = 50.0
 CHANGE_S = 15.0
@@ -215,19 +216,9 @@ def test_the_same_scenario_gives_the_same_run_and_a_file_arrives_whole() -> None
 
 def table(*, hold_back_permille: int = 0) -> str:
     """Throughput in steps of 5 Mbit/s by minimum RTT below and from 20 ms: from there on the bound is very large."""
-    bounds_pct = (20, 900)
-    ensemble = Ensemble(
-        cca="roccet",
-        epoch_ms=2000,
-        estimate_ms=250,
-        epsilon_pct=0,
-        classes=(DelayClass(95, 100_000),),
-        axes=(Axis("throughput_bytes_per_s", "linear", 625_000, 4), Axis("min_rtt_us", "linear", 20_000, 2)),
-        columns=("srrtt_bound_pct",),
-        rows=tuple((bound,) for _ in range(4) for bound in bounds_pct),
-        provenance={},
-    )
-    return table_text(ensemble, Deployment("local", "test", 1, hold_back_permille))
+    axes = (Axis("throughput_bytes_per_s", "linear", 625_000, 4), Axis("min_rtt_us", "linear", 20_000, 2))
+    ensemble = ensemble_of(((20,), (900,)) * 4, cca="roccet", columns=("srrtt_bound_pct",), axes=axes)
+    return table_of(ensemble, hold_back_permille=hold_back_permille)
 
 
 def with_table(rtt_ms: float, **flow: Any) -> QoS:

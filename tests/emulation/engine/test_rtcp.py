@@ -22,7 +22,8 @@ from emulation import (
 )
 from emulation.scenario.model import MSS_BYTES, Cca, Transfer
 from emulation.scenario.path import BucketOwner
-from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from kmod.ensemble import Axis
+from tests.emulation.tables import ensemble_of, table_of
 
 RATE_MBPS = 2.07
 BUCKET_BYTES = 733_000
@@ -201,18 +202,10 @@ def test_a_lifted_limit_is_left_within_seconds(cca: Cca) -> None:
 
 def table(cca: Cca, *, theta_permille: int = 600, hold_back_permille: int = 0) -> str:
     """Round trips in steps of 20 ms, limits in octaves from 100 kB/s on, all of the same parameters."""
-    ensemble = Ensemble(
-        cca=cca,
-        epoch_ms=5000,
-        estimate_ms=250,
-        epsilon_pct=0,
-        classes=(DelayClass(95, 100_000),),
-        axes=(Axis("min_rtt_us", "linear", 20_000, 3), Axis("limit_bytes_per_s", "log", 100_000, 3, 1)),
-        columns=("reduction_permille", "probe_every_rounds"),
-        rows=((theta_permille, 40),) * 9,
-        provenance={},
-    )
-    return table_text(ensemble, Deployment("local", "test", 1, hold_back_permille))
+    axes = (Axis("min_rtt_us", "linear", 20_000, 3), Axis("limit_bytes_per_s", "log", 100_000, 3, 1))
+    columns, rows = ("reduction_permille", "probe_every_rounds"), ((theta_permille, 40),) * 9
+    ensemble = ensemble_of(rows, cca=cca, columns=columns, axes=axes, epoch_ms=5000)
+    return table_of(ensemble, hold_back_permille=hold_back_permille)
 
 
 @pytest.mark.parametrize("cca", RTCP)

@@ -16,7 +16,7 @@ import pytest
 from emulation.errors import EmulationError
 from emulation.mahimahi import in_bpf
 from emulation.mahimahi.in_bpf import InBpf, available_ccas, can_share
-from emulation.mahimahi.runner import emulate, emulate_each, emulate_many
+from emulation.mahimahi.runner import emulate_each, emulate_many
 from emulation.mahimahi.translate import Runner, files_in_bpf, to_job
 from emulation.run.qos import QoS
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
@@ -111,7 +111,7 @@ def test_runs_share_an_algorithm_only_with_the_same_files() -> None:
 @pytest.mark.mahimahi
 def test_gr_fills_the_link_with_the_delay_of_its_threshold(program: Path) -> None:
     del program
-    qos = emulate(scenario(gr(40_000)))
+    (qos,) = emulate_many([scenario(gr(40_000))])
     assert qos.throughput_mbps >= 0.85 * 12
     assert qos.queueing_delay.percentile_ms(95) < 80
 
@@ -135,7 +135,7 @@ def test_each_run_has_its_own_parameters(program: Path) -> None:
 @pytest.mark.mahimahi
 def test_vegas_has_a_name_of_its_own_and_the_delay_of_its_thresholds(program: Path) -> None:
     del program
-    qos = emulate(scenario(FlowSpec(cca="vegas", params={"alpha_pkts": 10, "beta_pkts": 14})))
+    (qos,) = emulate_many([scenario(FlowSpec(cca="vegas", params={"alpha_pkts": 10, "beta_pkts": 14}))])
     assert qos.throughput_mbps >= 0.85 * 12
     # A packet takes 1 ms. A run on a busy machine may have some ms more of delay.
     assert 8 < qos.queueing_delay.percentile_ms(50) < 30
@@ -167,7 +167,7 @@ def test_what_another_program_registered_is_refused_and_kept(program: Path, tmp_
     try:
         other.load("gr")
         with pytest.raises(EmulationError, match=r"another program has registered it.*`ccatune-bpf unload gr`"):
-            emulate(scenario(gr(40_000), duration_s=2))
+            emulate_many([scenario(gr(40_000), duration_s=2)])
         assert other.loaded() == ["gr"]
         assert "gr" in available_ccas()
     finally:

@@ -13,8 +13,8 @@ from emulation.errors import EmulationError
 from emulation.pantheon import schemes
 from emulation.pantheon.cli import _row, not_installed
 from emulation.pantheon.schemes import Scheme, SchemeError, read_schemes, schemes_of
-from kmod.ensemble import Axis, DelayClass, Ensemble
 from tests.emulation.pantheon.checkout import make_checkout
+from tests.emulation.tables import ensemble_of
 
 WRAPPER = "import sys\nif sys.argv[1] == 'run_first':\n    print({answer!r})\n"
 
@@ -117,13 +117,7 @@ def test_after_a_restart_a_scheme_is_prepared_once(tmp_path: Path) -> None:
 def test_the_priority_of_a_socket_chooses_the_class_of_an_ensemble() -> None:
     from emulation.pantheon.flows import _priority
 
-    ensemble = Ensemble(
-        cca="gr", epoch_ms=30_000, estimate_ms=250, epsilon_pct=25,
-        classes=(DelayClass(95, 50_000), DelayClass(95, 100_000)),
-        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 1),),
-        columns=("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us"),
-        rows=((20_000, 5_000, 35_000), (20_000, 5_000, 70_000)),
-    )  # fmt: skip
+    ensemble = ensemble_of(((35_000,), (70_000,)), classes_ms=(50, 100), epoch_ms=30_000)
     default, slow, none = schemes_of(["gr", "gr-100ms", "gr-75ms"], read_schemes())
     assert _priority(default, {"gr": ensemble}) == ""
     assert _priority(slow, {"gr": ensemble}) == "2"

@@ -18,7 +18,7 @@ import ccatune
 from emulation.errors import EmulationError
 from emulation.mahimahi.arrays import link_arrays
 from emulation.mahimahi.measure import to_qos
-from emulation.mahimahi.runner import cores_of, emulate, emulate_many, host_runner, side_by_side
+from emulation.mahimahi.runner import cores_of, emulate_many, host_runner, side_by_side
 from emulation.run.qos import QoS
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import AckPath
@@ -217,7 +217,7 @@ def test_a_run_that_fails_says_why_and_leaves_nothing(monkeypatch: pytest.Monkey
     monkeypatch.setattr("emulation.mahimahi.runner.mahimahi_root", lambda: tmp_path)
     monkeypatch.setattr("emulation.mahimahi.runner._installed", lambda: False)
     with pytest.raises(EmulationError, match=r"it: .*mm-delay: No such file or directory"):
-        emulate(scenario(FlowSpec(cca="reno")))
+        emulate_many([scenario(FlowSpec(cca="reno"))])
     assert state_of_the_machine() == before
     assert below(os.getpid()) == children
 

@@ -19,7 +19,7 @@ from emulation.run.qos import SERIES
 from emulation.run.simulator import simulate
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import Policer
-from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from tests.emulation.tables import ensemble_of, table_of
 from tests.figures import is_inside
 
 LINK = LinkSpec(rate_mbps=20)
@@ -36,17 +36,7 @@ def legend_words(figure: Figure) -> list[str]:
 
 
 def table() -> str:
-    ensemble = Ensemble(
-        cca="gr",
-        epoch_ms=3000,
-        estimate_ms=250,
-        epsilon_pct=0,
-        classes=(DelayClass(95, 50_000), DelayClass(95, 120_000)),
-        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 40),),
-        columns=("delay_threshold_us",),
-        rows=((20_000,), (60_000,)) * 40,
-    )
-    return table_text(ensemble, Deployment("file", "test", 1))
+    return table_of(ensemble_of(((20_000,), (60_000,)) * 40, classes_ms=(50, 120), epoch_ms=3000))
 
 
 def test_panels_say_what_they_show_and_in_which_unit() -> None:

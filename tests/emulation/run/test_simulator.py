@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +13,12 @@ import pytest
 from emulation.errors import EmulationError
 from emulation.run.measures import Trial, measure
 from emulation.run.qos import QoS
-from emulation.run.simulator import simulate
+from emulation.run.simulator import core_version, simulate
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import Policer
 from emulation.traces import Trace
-from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from kmod.ensemble import Axis
+from tests.emulation.tables import ensemble_of, table_of
 
 
 def fixed(cwnd_pkts: int, *, pacing_bytes_per_s: int = 0) -> FlowSpec:
@@ -33,17 +36,9 @@ def even_trace(per_ms: int = 2, *, period_ms: int = 1000) -> Trace:
 
 def two_level_text(*, epsilon_pct: int = 0) -> str:
     """A table whose two levels, below and from 1 MB/s on, differ in every class; epsilon 0 looks each level up."""
-    ensemble = Ensemble(
-        cca="gr",
-        epoch_ms=5000,
-        estimate_ms=250,
-        epsilon_pct=epsilon_pct,
-        classes=(DelayClass(95, 50_000), DelayClass(95, 200_000)),
-        axes=(Axis("throughput_bytes_per_s", "linear", 1_000_000, 2),),
-        columns=("delay_threshold_us",),
-        rows=((10_000,), (120_000,), (20_000,), (160_000,)),
-    )
-    return table_text(ensemble, Deployment("file", "test", 1))
+    axes = (Axis("throughput_bytes_per_s", "linear", 1_000_000, 2),)
+    rows = ((10_000,), (120_000,), (20_000,), (160_000,))
+    return table_of(ensemble_of(rows, axes=axes, classes_ms=(50, 200), epoch_ms=5000, epsilon_pct=epsilon_pct))
 
 
 def same(one: QoS, other: QoS) -> bool:
@@ -207,3 +202,12 @@ def test_ensemble_text_that_the_core_refuses_is_told(line: str, other: str) -> N
     flow = FlowSpec(ensemble_text=two_level_text().replace(line, other))
     with pytest.raises(EmulationError, match=r"ensemble text: .*; write it with kmod\.ensemble\.table_text"):
         simulate(Scenario(link=LinkSpec(rate_mbps=20), flows=(flow,)))
+
+
+def test_the_core_version_is_of_the_bytes_of_core_and_simulator_here(repository: Path) -> None:
+    patterns = ("kmod/core/*.h", "kmod/core/*.def", "emulation/cpp/*/*.hpp", "emulation/cpp/*/*.cpp")
+    paths = {path.relative_to(repository).as_posix(): path for pattern in patterns for path in repository.glob(pattern)}
+    assert {"kmod/core/gr.h", "kmod/core/params.def", "emulation/cpp/simulation/simulation.cpp"} <= set(paths)
+    lines = (f"{name} {hashlib.sha256(paths[name].read_bytes()).hexdigest()}\n" for name in sorted(paths))
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    assert core_version() == digest, "the engine is older than its sources; run make build"

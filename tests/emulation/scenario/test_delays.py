@@ -66,12 +66,6 @@ def test_rtt_ms_beside_delays_is_the_shortest_one() -> None:
         LinkSpec(rate_mbps=1, rtt_ms=60, delays=TWO)
 
 
-def test_a_link_without_delays_is_written_as_before() -> None:
-    assert "delays" not in LinkSpec(rate_mbps=1).model_dump()
-    assert '"delays"' not in LinkSpec(rate_mbps=1).model_dump_json(exclude={"trace"})
-    assert LinkSpec(rate_mbps=1, delays=TWO).model_dump(exclude={"trace"})["delays"]["period_s"] == 30
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

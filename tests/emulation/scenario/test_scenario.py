@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
@@ -15,12 +16,13 @@ from pydantic import ValidationError
 from emulation.errors import EmulationError
 from emulation.scenario.delays import BaseDelay, DelayStep
 from emulation.scenario.files import build_scenario, first_fault, load_scenario
-from emulation.scenario.model import FlowSpec, LinkSpec, Scenario, Transfer
+from emulation.scenario.model import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Transfer, canonical_text
 from emulation.scenario.path import ELEMENTS, AccessLink, AckPath, Codel, Policer, RateStep, SteppedPolicer
 from emulation.traces import Recording, Trace
 from emulation.traces.synthetic import fit, make
 from kmod.abi import ALGORITHMS
-from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from kmod.ensemble import Deployment, Ensemble, table_text
+from tests.emulation.tables import ensemble_of
 
 LINK = LinkSpec(rate_mbps=20)
 
@@ -32,16 +34,7 @@ def trace() -> Trace:
 @pytest.fixture
 def ensemble() -> Ensemble:
     """One level, three classes: 50, 100 and 200 ms."""
-    return Ensemble(
-        cca="gr",
-        epoch_ms=30_000,
-        estimate_ms=250,
-        epsilon_pct=25,
-        classes=tuple(DelayClass(95, delay_ms * 1000) for delay_ms in (50, 100, 200)),
-        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 1),),
-        columns=("delay_threshold_us",),
-        rows=((20_000,), (40_000,), (80_000,)),
-    )
+    return ensemble_of(((20_000,), (40_000,), (80_000,)), classes_ms=(50, 100, 200), epoch_ms=30_000, epsilon_pct=25)
 
 
 def test_link_needs_a_trace_or_a_rate_and_not_both() -> None:
@@ -110,6 +103,35 @@ def test_scenario_must_measure_something() -> None:
             Scenario.model_validate({"link": LINK, **fields})
     with pytest.raises(ValidationError, match="stop_s after start_s"):
         FlowSpec(start_s=3, stop_s=3)
+
+
+def test_the_canonical_text_has_the_fields_that_differ_from_their_defaults() -> None:
+    elements = (Policer(rate_mbps=1, bucket_bytes=1500), AccessLink(trace=trace()))
+    scenario = Scenario(name="s", link=LinkSpec(rate_mbps=2, behind=elements), flows=(FlowSpec(), FlowSpec(start_s=1)))
+    assert json.loads(canonical_text(scenario)) == {
+        "name": "s",
+        "link": {
+            "rate_mbps": 2,
+            "behind": [
+                {"kind": "policer", "rate_mbps": 1, "bucket_bytes": 1500},
+                {"kind": "access", "trace": trace().digest},
+            ],
+        },
+        "flows": [{}, {"start_s": 1}],
+    }
+
+
+def test_the_defaults_that_recorded_runs_rely_on_stay() -> None:
+    """A recorded run counts for every scenario with its canonical text, from which defaults are left out."""
+    relied_on = {
+        LinkSpec: {"rtt_ms": 100, "buffer_pkts": 1000, "opportunity_bytes": 1500, "loss": 0, "start_ms": 0},
+        FlowSpec: {"cca": "gr", "params": {}, "delay_class": 0, "start_s": 0, "receiver": ReceiverSpec()},
+        ReceiverSpec: {"autotune": False, "ack_every": 2, "ack_delay_ms": 40, "quick_acks": 16, "stretch_pkts": 1},
+        Scenario: {"duration_s": 30, "warmup_s": 0, "client_keep_s": 600, "seed": 0},
+        Policer: {"per": "client"},
+    }
+    for model, defaults in relied_on.items():
+        assert {name: model.model_fields[name].default for name in defaults} == defaults
 
 
 def test_a_fault_is_told_without_the_names_that_may_stand_there() -> None:
@@ -269,13 +291,6 @@ def test_examples_on_the_page_are_scenarios(repository: Path) -> None:
     assert len(examples) >= 3
     for example in examples:
         build_scenario(yaml.safe_load(example), source="docs/scenarios.md", folder=repository)
-
-
-def test_shipped_scenarios_load(repository: Path) -> None:
-    files = sorted((repository / "configs" / "scenarios").glob("*.yaml"))
-    assert len(files) >= 4
-    names = [load_scenario(file).name for file in files]
-    assert names == [file.stem for file in files]
 
 
 def test_operators_have_the_rates_and_buckets_of_the_paper(repository: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 import ccatune
-from emulation import ChunkQoS, EmulationError, FlowSpec, Scenario, Transfer, VideoQoS, VideoSpec
+from emulation import ChunkQoS, EmulationError, FlowSpec, Transfer, VideoQoS, VideoSpec
 from emulation.scenario.files import load_scenario
 
 Capture = pytest.CaptureFixture[str]
@@ -60,16 +60,6 @@ def test_a_flow_sends_one_thing_and_has_a_plan_unless_it_is_a_video() -> None:
     assert (FlowSpec().has_end, FlowSpec(size_bytes=1).has_end) == (False, True)
     with pytest.raises(EmulationError, match="the simulator alone plays a video"):
         flow.plan  # noqa: B018 (it raises)
-
-
-def test_a_flow_without_a_video_is_written_as_before_there_were_any() -> None:
-    """Runs are kept by what their scenarios hold."""
-    assert "video" not in FlowSpec(size_bytes=1).model_dump()
-    dumped = FlowSpec(video=VideoSpec(abr="mpc")).model_dump(mode="json")
-    assert dumped["video"]["abr"] == "mpc"
-    assert FlowSpec.model_validate(dumped) == FlowSpec(video=VideoSpec(abr="mpc"))
-    link = {"rate_mbps": 1}
-    assert "video" not in json.loads(Scenario.model_validate({"link": link}).model_dump_json())["flows"][0]
 
 
 def chunk(kbps: int, *, at_s: float, rebuffer_s: float = 0.0, came: bool = True) -> ChunkQoS:

@@ -27,14 +27,6 @@ def test_one_opportunity_a_millisecond_is_12_mbps() -> None:
     assert every_ms(1000).duration_s == 1.0
 
 
-@pytest.mark.parametrize(
-    ("start_ms", "end_ms", "n_opportunities"),
-    [(0, 0, 0), (0, 1, 0), (0, 2, 1), (0, 1000, 999), (0, 1001, 1000), (1000, 2000, 1000), (500, 3500, 3000)],
-)
-def test_capacity_repeats_with_the_period(start_ms: int, end_ms: int, n_opportunities: int) -> None:
-    assert every_ms(1000).capacity_bytes(start_ms, end_ms) == 1500 * n_opportunities
-
-
 @given(TIMES, st.integers(0, 20_000), st.integers(0, 20_000))
 def test_capacity_is_what_counting_every_repetition_gives(times_ms: list[int], one_ms: int, other_ms: int) -> None:
     trace = make(times_ms)

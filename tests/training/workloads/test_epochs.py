@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
-import hashlib
 import itertools
-from pathlib import Path
 
 import pytest
 from links import constant, epochs_of_links, recording, study
 
-from training.evaluation.runner import CaseRunner, core_version
+from training.evaluation.runner import CaseRunner
 from training.objectives import Pool
 from training.workloads import Sample
 from training.workloads.epochs import default_values, flat_text
 from training.workloads.states import StateEpoch
 
-ROOT = Path(__file__).resolve().parents[3]
 POINT = (20_000, 2000, 30_000)
 WORKLOAD = epochs_of_links(study(), [recording("a", seed=1), recording("b", seed=2)],
                            unseen=[recording("c", seed=3)])  # fmt: skip
@@ -22,15 +19,6 @@ WORKLOAD = epochs_of_links(study(), [recording("a", seed=1), recording("b", seed
 
 def runner(threads: int = 1) -> CaseRunner:
     return CaseRunner("gr", study().names, [], threads=threads)
-
-
-def test_the_core_version_is_of_the_bytes_of_core_and_simulator_here() -> None:
-    patterns = ("kmod/core/*.h", "kmod/core/*.def", "emulation/cpp/*/*.hpp", "emulation/cpp/*/*.cpp")
-    paths = {path.relative_to(ROOT).as_posix(): path for pattern in patterns for path in ROOT.glob(pattern)}
-    assert {"kmod/core/gr.h", "kmod/core/params.def", "emulation/cpp/simulation/simulation.cpp"} <= set(paths)
-    lines = (f"{name} {hashlib.sha256(paths[name].read_bytes()).hexdigest()}\n" for name in sorted(paths))
-    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
-    assert core_version() == digest, "the engine is older than its sources; run make build"
 
 
 def test_an_epoch_is_measured_from_its_begin_and_runs_from_before() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs programs in the guest, one after the other: python -I -S runner.py FOLDER_OF_THE_REPOSITORY NAME...
+"""Runs programs in the guest, one after the other: python -I -S runner.py NAME...
 
 Each name is a file beside this one with a function `main(job) -> result`; `job` is `job.json` of the shared
 folder. NAME:CCA runs it for a subject of the job, whose words are then the job's own. Result, duration and what the
@@ -17,10 +17,10 @@ import time
 import traceback
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), f"{sys.argv[1]}/emulation/vm"]
+sys.path.insert(0, str(Path(__file__).parent))
 
-import inside  # noqa: E402 - found on the path just made
-import tree  # noqa: E402
+import inside
+import tree
 
 
 def logged_since(kmsg: int) -> list[str]:
@@ -37,12 +37,8 @@ def logged_since(kmsg: int) -> list[str]:
         lines.append(record.partition(";")[2].split("\n")[0])
 
 
-def be_patient(times: int) -> None:
-    """Programs wait so many times as long for what has to come.
-
-    And a machine so busy that a processor of the guest does not run for 20 s is no stall of the guest's kernel.
-    """
-    inside.PATIENCE = times
+def be_patient() -> None:
+    """A machine so busy that a processor of the guest does not run for 20 s is no stall of the guest's kernel."""
     Path("/sys/module/rcupdate/parameters/rcu_cpu_stall_timeout").write_text("300")
     Path("/proc/sys/kernel/watchdog_thresh").write_text("60")
 
@@ -53,12 +49,12 @@ def main() -> None:
     job = json.loads((inside.SHARE / "job.json").read_text())
     # Before anything hides the kernel's own modules, and before their words are anybody's.
     inside.run("modprobe", "-a", "veth", "sch_netem", "sch_tbf")
-    be_patient(job["patience"])
+    be_patient()
     # Programs that enable an algorithm, or run the agent, mean the modules. The program bpf names ccatune-bpf itself.
     os.environ["CCATUNE_BPF"] = "/nonexistent"
     kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     os.lseek(kmsg, 0, os.SEEK_END)
-    for name in sys.argv[2:]:
+    for name in sys.argv[1:]:
         program, _, cca = name.partition(":")
         start_s = time.monotonic()
         outcome: dict[str, object] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Helpers for programs in the guest: links of network namespaces, Mahimahi, processes that end with their programs.
+"""Helpers for programs in the guest: links of network namespaces, flows, processes that end with their programs.
 
 They import few modules, all of the standard library, because every import is slow under software emulation. They change
 the machine that they run on. So programs call require_guest() first, which refuses to run outside a guest.
@@ -8,6 +8,7 @@ the machine that they run on. So programs call require_guest() first, which refu
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -17,25 +18,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-NAMESPACE = Path(__file__).resolve().parents[1] / "mahimahi" / "namespace"
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from emulation.mahimahi.namespace import shells
-else:
-    sys.path.insert(0, str(NAMESPACE))
-    import shells
-
+# The folder of the programs that run in namespaces. They are imported from it by their own names.
+NAMESPACE = Path(__file__).resolve().parents[3] / "emulation" / "mahimahi" / "namespace"
 TRAFFIC = NAMESPACE / "traffic.py"
 SHARE = Path(os.environ.get("CCATUNE_SHARE", "/nonexistent"))
 # Imports only what the program needs, which saves a second per start.
 PYTHON = (sys.executable, "-I", "-S")
 
 FAR = "10.9.2.2"
-# The headers of the tun device, IPv4 and TCP with all options. A packet up to this size is taken to carry no data.
-CONTROL_BYTES = 4 + 20 + 60
-MAHIMAHI = Path("/tmp/mahimahi")  # noqa: S108 - of the guest
-# How many times as long programs wait as they say: on a busy machine.
-PATIENCE = 1
 
 
 def require_guest() -> None:
@@ -44,6 +34,13 @@ def require_guest() -> None:
         raise RuntimeError(
             f"expected to run in the guest, with {SHARE} mounted; start it with `python -m emulation.vm`"
         )
+
+
+@functools.cache
+def patience() -> int:
+    """Return how many times as long as they state programs wait, because the machine is busy: `patience` of the job."""
+    file = SHARE / "job.json"
+    return int(json.loads(file.read_text(encoding="utf-8"))["patience"]) if file.exists() else 1
 
 
 def run(*arguments: str | Path, check: bool = True, quiet: bool = True) -> str:
@@ -69,10 +66,10 @@ def wait_for(
     of: the process that it depends on.
 
     Raises:
-        TimeoutError: timeout_s, times PATIENCE, are over; names `what`.
+        TimeoutError: timeout_s, times patience(), are over; names `what`.
         RuntimeError: the process has ended.
     """
-    end_s = time.monotonic() + PATIENCE * timeout_s
+    end_s = time.monotonic() + patience() * timeout_s
     while not holds():
         if of is not None and of.poll() is not None and not holds():
             raise RuntimeError(f"expected {what}, but its process ended with status {of.returncode}")
@@ -183,39 +180,3 @@ def sending(*words: str, namespace: str = "", host: str = FAR, port: int = 5201)
 def ends(lines: Sequence[dict[str, object]]) -> list[dict[str, object]]:
     """The last line of each flow."""
     return [line for line in lines if line.get("end")]
-
-
-def install_mahimahi(root: Path) -> None:
-    """Prepare Mahimahi for use in the guest."""
-    run("modprobe", "-a", "tun", "act_police", "cls_matchall", "sch_ingress", "xt_MASQUERADE", "nf_tables")
-    MAHIMAHI.mkdir(exist_ok=True)
-    shells.prepare(root, folder=MAHIMAHI)
-
-
-@contextlib.contextmanager
-def mahimahi(
-    trace: Path, *, delay_ms: int, queue_pkts: int, fetch: Sequence[str], log: Path
-) -> Iterator[subprocess.Popen[str]]:
-    """Run `traffic.py fetch` with these arguments in `mm-delay mm-link`: its data comes down the link of `trace`.
-
-    delay_ms: one way. log: of the link towards the receiver; its lines contain each packet's time in the queue.
-    """
-    log.touch()
-    log.chmod(0o666)
-    trace.chmod(0o644)
-    link = ["mm-link", str(trace), str(trace), "--downlink-queue=droptail"]
-    link += [f"--downlink-queue-args=packets={queue_pkts}", f"--downlink-log={log}", "--"]
-    fetcher = [*PYTHON, str(TRAFFIC), "fetch", *fetch]
-    with (
-        shells.nested([["mm-delay", str(delay_ms)], link], folder=MAHIMAHI) as up,
-        process(*up[-1].enter, *fetcher, "--host", up[-1].address) as started,
-    ):
-        yield started
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            started.wait(timeout=20)
-
-
-def queueing_delays_ms(log: Path) -> list[tuple[int, int]]:
-    """(departure in ms of the shell's clock, time in the queue in ms) of each packet with data in mm-link's log."""
-    rows = [line.split() for line in log.read_text(encoding="ascii").splitlines() if " - " in line]
-    return [(int(at_ms), int(delay_ms)) for at_ms, _, size, delay_ms in rows if int(size) > CONTROL_BYTES]
