@@ -28,7 +28,7 @@ from training.intervals import LEAST_SEEDS, interval_of
 from training.objectives import Pool
 from training.searches import Point, SurrogateChoice
 from training.study import Study, single_sets
-from training.study.tasks import ClassTask, SearchTask
+from training.evaluation.tasks import ClassTask, SearchTask
 from training.workloads import Case, State
 from training.workloads.epochs import default_values
 

@@ -32,14 +32,13 @@ import numpy as np
 from training.evaluation.evaluator import Evaluator, Request
 from training.evaluation.predicted import outputs_of, pool_of
 from training.evaluation.runner import CaseRunner
-from training.evaluation.tasks import Part
+from training.evaluation.tasks import ClassTask, Part, SearchTask, confirmed
 from training.objectives import Tally
 from training.searches import Dimension, Evaluation, Found, Point, Score, Space, SurrogateChoice
 from training.searches.contextual import Model, Outputs, fit, require_torch
 from training.searches.points import sobol_points
 from training.study.journal import Journal
 from training.study.runs import Runs
-from training.study.tasks import ClassTask, SearchTask, confirmed
 from training.workloads import Case
 
 __all__ = ["Contextual", "Proposed", "union"]

@@ -19,7 +19,7 @@ from training.searches import Point, SurrogateChoice
 from training.searches.contextual import ModelSettings
 from training.study import Journal, Study
 from training.study.contextual import Contextual
-from training.study.tasks import ClassTask, SearchTask
+from training.evaluation.tasks import ClassTask, SearchTask
 from training.workloads import Case
 
 MODEL = {"members": 2, "width": 24, "steps": 150}

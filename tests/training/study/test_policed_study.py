@@ -14,7 +14,7 @@ from training.evaluation.evaluator import Evaluator
 from training.evaluation.runner import CaseRunner
 from training.searches import Found
 from training.study import Study
-from training.study.tasks import confirmed
+from training.evaluation.tasks import confirmed
 from training.workloads.epochs import default_values
 
 DEPLOYMENT = Deployment("local", "champion", 1)
