@@ -108,7 +108,8 @@ class SearchTask:
 class SearchRun:
     """A search task that has begun. Its last step is the confirmation, if there is one.
 
-    part: the result, once it is there. A snapshot holds the evaluations so far. The searches receive them again, and so come to the same state.
+    part: the result, once it is there. A snapshot holds the evaluations so far. The searches receive them again, and so
+    come to the same state.
     """
 
     def __init__(self, task: SearchTask, threads: int, snapshot: Any) -> None:
@@ -121,16 +122,15 @@ class SearchRun:
             try:
                 self._joint.repeat(EVALUATIONS.validate_python(snapshot))
             except ValueError as error:
-                raise TrainingError(f"{task.name}: expected a snapshot of this search, got {error}; "
-                                    f"remove {task.name}.begun from the folder of parts, and resume") from error  # fmt: skip
+                raise TrainingError(
+                    f"{task.name}: expected a snapshot of this search, got {error}; "
+                    f"remove {task.name}.begun from the folder of parts, and resume"
+                ) from error
 
     def step(self) -> float:
         """Ask, evaluate and tell once, or confirm; the work of it in bytes."""
         if not self._joint.done:
-            work = self._joint.step() * carried(self._task.cases)
-            if self._joint.done and not self._task.fresh:
-                self._end(self._joint.best)
-            return float(work)
+            return self._search()
         again = Evaluator(self._runner, self._task.fresh, rounds=(1.0,))
         best = [
             confirmed(again, [*one.candidates, each.point], one.confirming, least_se=self._task.lenience_se)
@@ -138,6 +138,12 @@ class SearchRun:
         ]
         self._end(best, more_runs=again.runs)
         return float(self._task.finalists * carried(self._task.fresh))
+
+    def _search(self) -> float:
+        work = self._joint.step() * carried(self._task.cases)
+        if self._joint.done and not self._task.fresh:
+            self._end(self._joint.best)
+        return float(work)
 
     def _end(self, found: Sequence[Found], *, more_runs: int = 0) -> None:
         self.part = Part(tuple(found), self._joint.runs + more_runs, tuple(self._joint.evaluations))

@@ -36,7 +36,7 @@ from pydantic import Field
 
 from training.errors import TrainingError
 from training.fields import StudyPart
-from training.searches.search import Search
+from training.searches.search import Search, SearchChoice, Seed
 from training.searches.space import Point, Space
 
 __all__ = ["Device", "Model", "ModelSettings", "Outputs", "SurrogateChoice", "fit", "require_torch"]
@@ -64,7 +64,7 @@ class ModelSettings(StudyPart):
     device: Device = Field("cpu", description="auto: a GPU where there is one")
 
 
-class SurrogateChoice(StudyPart):
+class SurrogateChoice(SearchChoice):
     """A model of the runs of all states of the stage; one search for all of them (study/contextual.py)."""
 
     kind: Literal["surrogate"]
@@ -78,11 +78,8 @@ class SurrogateChoice(StudyPart):
     )  # fmt: skip
     budget: int | None = Field(None, ge=1, description="no further finalists after so many runs of the stage")
     model: ModelSettings = ModelSettings()
-    aim: Literal[0] = 0
 
-    def make(
-        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
-    ) -> Search:
+    def make(self, space: Space, candidates: Sequence[Point], *, samples: Seed, steps: Seed) -> Search:
         """Refuse: there is no search of a single state.
 
         Raises:

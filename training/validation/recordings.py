@@ -29,7 +29,7 @@ from emulation.traces import Recording
 from kmod.ensemble import DelayClass, Deployment, Ensemble, table_text
 from training.errors import TrainingError
 from training.intervals import drawn_percentiles, drawn_weights, interval_95
-from training.study.ensemble import single_sets
+from training.study.ensemble import require_singles
 from training.study.settings import study_of
 from training.workloads.epochs import default_values, flat_text
 
@@ -187,9 +187,7 @@ def require_targets(ensemble: Ensemble) -> None:
 
 
 def _flows(ensemble: Ensemble) -> dict[tuple[str, int], FlowSpec]:
-    singles = single_sets(ensemble)
-    if singles is None:
-        raise TrainingError("evaluate: expected an ensemble with its best single sets, got one without; train it anew")
+    singles = require_singles(ensemble)
     text = table_text(ensemble, Deployment("evaluation", "validated", 1))
     flows = {("default", 0): _reference_flow(ensemble)}
     for c, values in enumerate(singles):

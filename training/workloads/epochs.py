@@ -22,9 +22,19 @@ from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, Deployment, Ensemble, table_text
 from training.fields import StudyPart
 from training.workloads.axes import level_bounds
-from training.workloads.case import Case, Purpose, Sample, Setting, State
-from training.workloads.plan import LevelPlan, by_level, choose, gather, plan_levels
-from training.workloads.states import Confusion, StateEpoch, Turn, confusion, epochs_of
+from training.workloads.case import Case, Purpose, Sample, Setting, State, Workload
+from training.workloads.levels import (
+    Confusion,
+    LevelPlan,
+    StateEpoch,
+    Turn,
+    by_level,
+    choose,
+    confusion,
+    epochs_of,
+    gather,
+    plan_levels,
+)  # fmt: skip
 
 __all__ = ["Epochs", "EpochsSettings", "LinkSettings", "default_values", "flat_text"]
 
@@ -98,8 +108,8 @@ def flat_text(cca: str, *, epoch_ms: int, estimate_ms: int, axis: Axis, values: 
     return table_text(table, Deployment("training", "reference", 1))
 
 
-class Epochs:
-    """Epochs of recorded links; a `Workload`. A state is a level of throughput and, if there is one, of minimum RTT."""
+class Epochs(Workload):
+    """Epochs of recorded links. A state is a level of throughput and, if there is one, of minimum RTT."""
 
     def __init__(self, settings: EpochsSettings, setting: Setting) -> None:
         self._settings = settings

@@ -12,7 +12,7 @@ from training.evaluation.runner import CaseRunner, core_version
 from training.objectives import Pool
 from training.workloads import Sample
 from training.workloads.epochs import default_values, flat_text
-from training.workloads.states import StateEpoch
+from training.workloads.levels import StateEpoch
 
 ROOT = Path(__file__).resolve().parents[3]
 POINT = (20_000, 2000, 30_000)
