@@ -216,12 +216,26 @@ def search(
       ccatune report search --study configs/studies/gr-demo.yaml --search configs/studies/gr-optuna.yaml
     """
     rows: list[dict[str, Any]] = []
+    others = {other.stem: load_study(other).search for other in search_paths}
     with Terminal(quiet=as_json) as terminal:
-        for path in study_paths:
-            rows += _search_rows(path, search_paths, paths, count=count, seeds=seeds, cases=cases, work=work,
-                                 threads=threads or default_threads(), terminal=terminal)  # fmt: skip
+        for study, name in [(load_study(path), path.stem) for path in study_paths]:
+            terminal.phase(f"{study.cca}: reading traces", total=1)
+            recordings = require_recordings(recordings_of(paths, part="train"), study)
+            given = [study_key(study, recordings), count, seeds, cases, others]
+            journal = Journal(work, key=hashlib.sha256(" ".join(map(str, given)).encode()).hexdigest())
+            comparison = SearchReport(study, seeds, threads or default_threads(), others, terminal.advance)
+            setting = setting_of(study, recordings=recordings, threads=comparison.threads, progress=terminal)
+            by_state = state_cases(study, study.workload.open(setting), count=count, most_cases=cases)
+            terminal.phase(f"{study.cca}: searching", total=count)
+            found = comparison.run(by_state, journal=journal)
+            rows += [{**row, "search": row["search"] or name} for row in found]
+    line = "worst seed at least 98 % of the grid's objective on unseen cases, at no worse a violation"
+    finish(rows, _table(rows), line=line, as_json=as_json)
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
     headings = ("state", "class", "trials", "s", "worst\nseed", "mean", "target\nmet")
-    lines = table_lines(
+    return table_lines(
         [
             Column("search", least=8),
             *(Column(heading, "right") for heading in headings),
@@ -242,31 +256,3 @@ def search(
             for row in rows
         ],
     )  # fmt: skip
-    line = "worst seed at least 98 % of the grid's objective on unseen cases, at no worse a violation"
-    finish(rows, lines, as_json=as_json, line=line)
-
-
-def _search_rows(
-    path: Path,
-    others: tuple[Path, ...],
-    traces: tuple[Path, ...],
-    *,
-    count: int,
-    seeds: int,
-    cases: int,
-    work: Path,
-    threads: int,
-    terminal: Terminal,
-) -> list[dict[str, Any]]:
-    study = load_study(path)
-    terminal.phase(f"{study.cca}: reading traces", total=1)
-    recordings = require_recordings(recordings_of(traces, part="train"), study)
-    setting = setting_of(study, recordings=recordings, threads=threads, progress=terminal)
-    by_state = state_cases(study, study.workload.open(setting), count=count, most_cases=cases)
-    terminal.phase(f"{study.cca}: searching", total=count)
-    searches = {other.stem: load_study(other).search for other in others}
-    given = [study_key(study, recordings), count, seeds, cases, searches]
-    key = hashlib.sha256(" ".join(map(str, given)).encode()).hexdigest()
-    report_of = SearchReport(study, seeds=seeds, threads=threads, others=searches, advance=terminal.advance)
-    rows = report_of.run(by_state, journal=Journal(work, key=key))
-    return [{**row, "search": row["search"] or path.stem} for row in rows]

@@ -73,17 +73,9 @@ def require_recordings(recordings: Sequence[Recording], study: StudySettings) ->
     return wanted
 
 
-def setting_of(
-    study: StudySettings,
-    *,
-    recordings: Sequence[Recording] = (),
-    unseen: Sequence[Recording] = (),
-    threads: int = 1,
-    progress: Progress | None = None,
-) -> Setting:
-    """The study as its workload needs it."""
-    progress = progress or Progress()
-    return Setting(study.cca, study.levels, study.seed, study.clock, recordings, unseen, threads, progress)
+def setting_of(study: StudySettings, **more: Any) -> Setting:
+    """The study as its workload needs it. more: the recordings, and how the workload runs (Setting)."""
+    return Setting(study.cca, study.levels, study.seed, study.clock, **more)
 
 
 def part_name(stage: StageSettings, group: State) -> str:
@@ -159,9 +151,9 @@ class Study:
                     self.progress.phase(f"searching: {stage.name}", total=sum(task.amount for task in tasks))
                     executor.run(tasks, recorder)
         self.trials = trial_rows(self, parts)
-        if verify is None:
-            return build_ensemble(self, parts)
-        parts, verified = Verification(self, parts, verify).run(journal)
+        verified = None
+        if verify is not None:
+            parts, verified = Verification(self, parts, verify).run(journal)
         return build_ensemble(self, parts, verified)
 
     def _expect(self, parts: Mapping[str, Part]) -> None:
