@@ -99,7 +99,7 @@ def _summed(states: Sequence[tuple[int, dict[str, Score]]], scheme: str) -> dict
 @least_option
 @most_option
 def bound(*, given: ReportArguments, least: int, most: int) -> None:
-    """Compare an ensemble's rows with the best ones that a search finds on the judging cases themselves.
+    """Compare an ensemble's rows with the best ones that a search finds on the validation cases themselves.
 
     A class falls short if the ensemble meets its requirement in fewer states than the bound. That difference was not
     learned. Where the bound misses the requirement, too, the algorithm cannot meet it.

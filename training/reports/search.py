@@ -120,7 +120,7 @@ class SearchReport:
             return [(settings.make(space, [], samples=(seed, *state, 0), steps=(seed, *state, c + 1)), objectives[c])
                     for c, space in enumerate(spaces)]  # fmt: skip
 
-        by_name = {"": stage.search or s.search, **self.others}
+        by_name = {"": s.search_of(stage), **self.others}
         budgets = {name: sum(one.budget for one, _ in searches(its, 0)) for name, its in by_name.items()}
         points = sum(one.budget for one in grids) + self.seeds * sum(budgets.values())
 

@@ -65,8 +65,8 @@ def states(*, given: ReportArguments, least: int, most: int, runs: int) -> None:
         terminal.phase("running cases", total=len(here))
         rows = validate_states(study, ensemble, here, threads=given.threads,
                                progress=terminal.advance)  # fmt: skip
-    counted = f"judged: {len(here)} of {ensemble.n_states} states; the others have fewer than {least} unseen cases"
-    lines = [*state_lines(rows), "", counted, *summary_lines(rows)]
+    line = f"judged: {len(here)} of {ensemble.n_states} states; the others have fewer than {least} unseen cases"
+    lines = [*state_lines(rows), "", line, *summary_lines(rows)]
     finish(rows, lines, line=LINE, as_json=given.as_json)
 
 

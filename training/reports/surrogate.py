@@ -2,8 +2,8 @@
 """`ccatune report surrogate`: what the rows lose that a model gives to states without runs.
 
 The model of a study with `kind: surrogate` learns from the states that are kept, and none of the cases of the others.
-It gives each of the others a first row, from the features of the state's training cases alone. On the state's judging
-cases that row is compared with
+It gives each of the others a first row, from the features of the state's training cases alone. On the validation cases
+of the state that row is compared with
 
     learned      the ensemble's row, for which the state trained
     neighbour    the ensemble's row of the nearest state that was kept
@@ -65,7 +65,7 @@ def first_rows(study: Study, ensemble: Ensemble, left_out: Sequence[State]) -> d
     """
     s = study.settings
     stage = s.all_stages[-1]
-    search = stage.search or s.search
+    search = s.search_of(stage)
     if not isinstance(search, SurrogateChoice):
         raise TrainingError(f"report: expected an ensemble of a study with `kind: surrogate`, got {search.kind}")
 
@@ -162,7 +162,7 @@ def surrogate(*, given: ReportArguments, axis: str | None, levels: tuple[int, ..
         left_out = left_out_of(study, axis=axis, levels=levels)
         terminal.phase("learning", total=1)
         rows = first_rows(study, ensemble, left_out)
-        terminal.phase("judging", total=1)
+        terminal.phase("validating", total=1)
         found = summary(validated(study, ensemble, rows, least=least, most=most))
     lines = requirement_lines(found, SCHEMES)
     for one in found:

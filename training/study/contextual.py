@@ -35,7 +35,8 @@ from training.evaluation.runner import CaseRunner
 from training.evaluation.tasks import ClassTask, Part, SearchTask, confirmed
 from training.objectives import Tally
 from training.searches import Dimension, Evaluation, Found, Point, Score, Space, SurrogateChoice
-from training.searches.contextual import Model, Outputs, fit, require_torch
+from training.searches.contextual import Model, Outputs, fit
+from training.searches.models import require_extra
 from training.searches.points import sobol_points
 from training.study.journal import Journal
 from training.study.runs import Runs
@@ -84,7 +85,7 @@ class Contextual:
 
     def __init__(self, runner: CaseRunner, space: Space, *, seed: int, journal: Journal | None = None,
                  advance: Callable[[float], None] = lambda _bytes: None) -> None:  # fmt: skip
-        require_torch()
+        require_extra("torch")
         self.runs = Runs(runner, journal)
         self._space = space
         self._seed = seed

@@ -136,7 +136,7 @@ class Study:
         with open_executor(self.executor, threads=self.threads, address=self.address) as executor:
             for stage in self.settings.all_stages:
                 missing = [group for group in self.groups(stage) if part_name(stage, group) not in parts]
-                search = stage.search or self.settings.search
+                search = self.settings.search_of(stage)
                 if isinstance(search, SurrogateChoice):
                     contextual = contextual or self.contextual(journal)
                     tasks = [self._task(stage, group, parts) for group in self.groups(stage)]
@@ -168,7 +168,7 @@ class Study:
                     spaces = (s.space(c) for c in range(s.n_classes))
                     points = (space.point([share] * len(space.dimensions)) for space in spaces)
                     known[name] = Part(tuple(Found(point, Score(0.0, 0.0, cases=0)) for point in points), 0)
-            search = stage.search or s.search
+            search = s.search_of(stage)
             if isinstance(search, SurrogateChoice):
                 amount += Contextual.amount(search, tasks)
             else:
@@ -225,7 +225,7 @@ class Study:
             name=part_name(stage, group),
             cca=s.cca,
             names=s.names,
-            search=stage.search or s.search,
+            search=s.search_of(stage),
             classes=tuple(classes),
             cases=tuple(self.workload.cases(states, "training", stage.sample)),
             rounds=s.rounds,
