@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-from emulation.figure import PALETTE, new_figure
-from emulation.run.plot import FAINT, check_path, save
 from kmod.ensemble import Ensemble
 from kmod.tables import Column, table_lines
 from kmod.terminal import counted
@@ -40,6 +38,8 @@ def verify(*, file: Path, plot: Path | None, as_json: bool) -> None:
       ccatune report verify gr.json --plot verify.png
     """
     if plot is not None:
+        from emulation.run.plot import check_path
+
         check_path(plot)
     ensemble = Ensemble.load(file)
     verified = ensemble.provenance.get("verified")
@@ -114,6 +114,9 @@ def draw(rows: Sequence[Mapping[str, Any]], *, path: Path) -> None:
     Raises:
         EmulationError: the file cannot be written.
     """
+    from emulation.figure import PALETTE, new_figure
+    from emulation.run.plot import FAINT, save
+
     figure = new_figure(10, 4.6)
     runs = [run for row in rows for one in row["finalists"] for run in one["runs"]]
     for axes, (name, title) in zip(figure.subplots(1, 2), PANELS, strict=True):
