@@ -17,9 +17,9 @@ import errno
 import importlib
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -70,8 +70,12 @@ COMMANDS: dict[str, LazyCommand] = {
         "Search an ensemble, state by state.",
         WITH_RESUME,
     ),
-    "evaluate": LazyCommand("training.cli:evaluate", "training", "Judge an ensemble on whole recordings."),
-    "report": LazyCommand("training.cli:report", "training", "Tables behind the claims: searches, levels.", OF_WORK),
+    "evaluate": LazyCommand(
+        "training.validation.command:evaluate", "training", "Judge an ensemble on whole recordings."
+    ),
+    "report": LazyCommand(
+        "training.reports.cli:report", "training", "Tables behind the claims: searches, levels.", OF_WORK
+    ),
     "serve": LazyCommand("serving.commands.serve:serve", "serving", "Run the registry and its API."),
     "keys": LazyCommand("serving.commands.keys:keys", "serving", "Make and show keys for signatures."),
     "sign": LazyCommand("serving.commands.keys:sign", "serving", "Sign ensembles as a publisher."),
@@ -91,24 +95,29 @@ COMMANDS: dict[str, LazyCommand] = {
 
 
 class LazyGroup(click.Group):
-    """A click group whose commands are the rows of COMMANDS."""
+    """A click group that imports a command when it is called. rows: the commands; heading: of their list."""
+
+    def __init__(self, *, rows: Mapping[str, LazyCommand], heading: str = "Commands", **given: Any) -> None:
+        super().__init__(**given)
+        self._rows = rows
+        self._heading = heading
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of the table: the order in which a newcomer needs them."""
         del ctx
-        return list(COMMANDS)
+        return list(self._rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command; None for a name that the table does not have."""
         del ctx
-        row = COMMANDS.get(cmd_name)
+        row = self._rows.get(cmd_name)
         return None if row is None else load(cmd_name, row)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table's summaries (click's own way would import every command)."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, row.summary) for name, row in COMMANDS.items()])
+        with formatter.section(self._heading):
+            formatter.write_dl([(name, row.summary) for name, row in self._rows.items()])
 
 
 def load(name: str, row: LazyCommand) -> click.Command:
@@ -139,7 +148,7 @@ def missing_module(name: str, row: LazyCommand, error: ModuleNotFoundError) -> s
     return f"{name}: expected module {missing}, which is not installed; run `pip install '{wanted}'`"
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, rows=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ccatune")
 def cli() -> None:
     """Learn the parameters of congestion control per network state, and apply them per epoch.

@@ -15,12 +15,5 @@ from training.errors import TrainingError
 from training.study import Journal, Study, StudySettings, load_study, single_sets, study_of, write_trials
 
 __all__ = [
-    "Journal",
-    "Study",
-    "StudySettings",
-    "TrainingError",
-    "load_study",
-    "single_sets",
-    "study_of",
-    "write_trials",
-]
+    "Journal", "Study", "StudySettings", "TrainingError", "load_study", "single_sets", "study_of", "write_trials",
+]  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune train`, `ccatune evaluate` and `ccatune report`."""
+"""`ccatune train`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from emulation.options import FiniteRange
 from kmod.abi import ALGORITHMS
 from kmod.terminal import COLUMNS, echo, echo_wrapped
 from training.options import as_json_option, skip_bad_option, threads_option, traces_option
-from training.reports.cli import report
-from training.validation.command import evaluate
 
-__all__ = ["evaluate", "report", "train"]
+__all__ = ["train"]
 
 STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 TUNED = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]

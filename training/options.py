@@ -8,13 +8,8 @@ from pathlib import Path
 import click
 
 __all__ = [
-    "as_json_option",
-    "enforce_option",
-    "plot_option",
-    "skip_bad_option",
-    "threads_option",
-    "traces_option",
-]
+    "as_json_option", "enforce_option", "plot_option", "skip_bad_option", "threads_option", "traces_option",
+]  # fmt: skip
 
 
 traces_option = click.option(

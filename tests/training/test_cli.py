@@ -14,8 +14,10 @@ from links import STUDY, write_traces
 from emulation.errors import TraceError
 from kmod.ensemble import Ensemble
 from kmod.errors import CcatuneError
-from training.cli import evaluate, report, train
+from training.cli import train
 from training.errors import TrainingError
+from training.reports.cli import report
+from training.validation.command import evaluate
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def arguments(folder: Path, *more: str) -> list[str]:
-    return [
-        "gr",
-        "--study",
-        str(folder / "study.yaml"),
-        "--traces",
-        str(folder),
-        "--out",
-        str(folder / "gr.json"),
-        *more,
-    ]
+    words = ["gr", "--study", str(folder / "study.yaml"), "--traces", str(folder), "--out", str(folder / "gr.json")]
+    return [*words, *more]
 
 
 @pytest.fixture(scope="module")
@@ -154,11 +148,11 @@ def test_options_that_ask_for_nothing_are_refused(command: click.Command, words:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["evaluate", "--require", "0.9,0.9,0.9"], "expected 2 shares, got 3"),
-        (["evaluate", "--plot", "x.txt"], "x.txt: expected a picture ending in .png"),
-        (["evaluate", "--against", "cubic", "--plot", "x.txt"], "x.txt: expected a picture ending in .png"),
-        (["evaluate", "--plot", "nowhere/x.png"], "expected a folder nowhere to write to"),
-        (["evaluate", "--rtt-ms", "nan"], "rtt_ms: expected"),
+        (["--require", "0.9,0.9,0.9"], "expected 2 shares, got 3"),
+        (["--plot", "x.txt"], "x.txt: expected a picture ending in .png"),
+        (["--against", "cubic", "--plot", "x.txt"], "x.txt: expected a picture ending in .png"),
+        (["--plot", "nowhere/x.png"], "expected a folder nowhere to write to"),
+        (["--rtt-ms", "nan"], "rtt_ms: expected"),
     ],
 )
 def test_what_can_be_refused_is_refused_before_any_run(
@@ -168,10 +162,9 @@ def test_what_can_be_refused_is_refused_before_any_run(
     monkeypatch.setattr(
         importlib.import_module("training.validation.recordings"), "validate", lambda *_, **__: pytest.fail("flows ran")
     )
-    command = {"evaluate": evaluate}[words[0]]
-    options = [str(folder / "gr.json"), "--traces", str(folder), *words[1:]]
+    options = [str(folder / "gr.json"), "--traces", str(folder), *words]
     with pytest.raises((CcatuneError, click.UsageError), match=message):
-        command.main(options, standalone_mode=False)
+        evaluate.main(options, standalone_mode=False)
 
 
 @pytest.mark.parametrize(
@@ -228,12 +221,6 @@ def test_a_picture_that_cannot_be_written_loses_no_figures(
 def test_a_study_that_is_not_there_is_refused(folder: Path) -> None:
     with pytest.raises(TrainingError, match="cannot be read"):
         CliRunner().invoke(train, ["gr", "--study", str(folder / "none.yaml")], catch_exceptions=False)
-
-
-@pytest.mark.parametrize("name", ["search", "robustness", "synthetic", "bound", "states"])
-def test_every_report_shows_an_example(name: str) -> None:
-    result = CliRunner().invoke(report, [name, "--help"], catch_exceptions=False)
-    assert "Example:" in result.output
 
 
 def test_a_report_exits_1_and_says_so_where_its_line_does_not_hold(folder: Path, trained: dict) -> None:

@@ -2,8 +2,8 @@
 """Tasks on a Ray cluster: each is a trial of Ray Tune, which tries it again on another node if its own is lost.
 
 A node needs an installed ccatune and nothing else: the pieces of traces come with the task, and results and progress
-return through a queue on the cluster's head. A node whose Python, NumPy, core or simulator differ could find other
-points, so it is refused.
+return through a queue on the cluster's head, also to a client at ray://, which has no callbacks of Tune. A node whose
+NumPy, core or simulator differ could find other points, so it is refused. Ray compares the versions of Python itself.
 
 Trials run in their order (FIFO). Schedulers that stop trials by rank would change the result; searches stop hopeless
 points themselves, by an exact bound (evaluator.py).
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import tempfile
 import threading
 import traceback
@@ -37,9 +36,9 @@ from ray.util.queue import Empty, Queue
 
 from emulation.run.simulator import core_version
 from training.errors import TrainingError
-from training.evaluation.executors import longest_first
+from training.evaluation.executors import Recorder, longest_first
 from training.evaluation.runner import model_versions
-from training.evaluation.tasks import Task, TaskRecorder
+from training.evaluation.tasks import SearchTask
 
 __all__ = ["Cluster", "connected"]
 
@@ -51,13 +50,8 @@ MOST_LOSSES = 20
 
 def own_versions() -> dict[str, str]:
     """What must be equal on all nodes so that each finds the same points."""
-    return {
-        "Python": platform.python_version(),
-        "NumPy": np.__version__,
-        "ccatune": version("ccatune"),
-        "core and simulator": core_version()[:12],
-        **model_versions(),
-    }
+    own = {"NumPy": np.__version__, "ccatune": version("ccatune"), "core and simulator": core_version()[:12]}
+    return own | model_versions()
 
 
 @contextlib.contextmanager
@@ -91,47 +85,29 @@ def connected(address: str | None, *, processors: int) -> Iterator[Cluster]:
             ray.shutdown()
 
 
-class SearchTrial(tune.Trainable):  # type: ignore[misc]
-    """One task, in one step. Its configuration names it; the other arguments are the same for all."""
+def search(
+    config: dict[str, str], *, tasks: dict[str, Any], queue: Queue, threads: int, versions: dict[str, str]
+) -> None:
+    """Do the task that a trial's configuration names. The queue gets its name, its work so far, and its result.
 
-    def setup(self, config: dict[str, Any], **shared: Any) -> None:
-        """Receive what all trials share: tasks, queue, threads, versions."""
-        del config
-        self._shared = shared
-
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Take another task in the same process."""
-        return bool(new_config)
-
-    def step(self) -> dict[str, Any]:
-        """Do the task. An error of the search itself ends the study; a lost worker does not."""
-        name, put = self.config["task"], self._shared["queue"].put
-        try:
-            check_versions(self._shared["versions"])
-            task, snapshot = ray.get(self._shared["tasks"][name])
-            run = task.begin(self._shared["threads"], snapshot)
-            while run.part is None:
-                put((name, run.step(), None))
-            put((name, 0.0, run.part))
-        except RayError:  # this worker's trouble, and not the search's: Tune tries again
-            raise
-        except Exception as error:
-            said = str(error) if isinstance(error, TrainingError) else f"{name} failed: {traceback.format_exc()}"
-            put((name, 0.0, f"ray: node {ray.util.get_node_ip_address()}: {said}"))
-        return {"done": True}
-
-
-def check_versions(wanted: dict[str, str]) -> None:
-    """See that this node computes the same as the one with these versions.
-
-    Raises:
-        TrainingError: it has another version of a package.
+    An error of the search ends the study. A lost worker does not: Tune tries again.
     """
-    found = own_versions()
-    for name, number in wanted.items():
-        if found.get(name) != number:
-            raise TrainingError(f"expected {name} {number} as here, got {found.get(name)}; "
-                                "install the same ccatune there, or remove the node")  # fmt: skip
+    name, done, here = config["task"], 0.0, own_versions()
+    try:
+        for package, number in versions.items():
+            if here[package] != number:
+                raise TrainingError(f"expected {package} {number} as here, got {here[package]}; "
+                                    "install the same ccatune there, or remove the node")  # fmt: skip
+        task, snapshot = ray.get(tasks[name])
+        run = task.begin(threads, snapshot)
+        while run.part is None:
+            done += run.step()
+            queue.put((name, done, run.part))
+    except RayError:
+        raise
+    except Exception as error:
+        said = str(error) if isinstance(error, TrainingError) else f"{name} failed: {traceback.format_exc()}"
+        queue.put((name, done, f"ray: node {ray.util.get_node_ip_address()}: {said}"))
 
 
 class Cluster:
@@ -140,7 +116,7 @@ class Cluster:
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
-    def run(self, tasks: Sequence[Task], recorder: TaskRecorder) -> None:
+    def run(self, tasks: Sequence[SearchTask], recorder: Recorder) -> None:
         """See Executor. A single task uses all processors of the largest node, several use one each."""
         left = {task.name: task for task in longest_first(tasks)}
         while left:  # Tune sometimes ends without the result of a task whose worker was lost, and without a reason
@@ -150,7 +126,7 @@ class Cluster:
                                     f"{errors or 'their workers were lost too often'}; is the same ccatune installed "
                                     "on every node? run the same command with --resume")  # fmt: skip
 
-    def _search(self, left: dict[str, Task], recorder: TaskRecorder) -> str:
+    def _search(self, left: dict[str, SearchTask], recorder: Recorder) -> str:
         """Run tasks by Tune until it ends, and take out those that are finished; Tune's first error, if there is any.
 
         Tune runs in a thread, and this one reads the queue meanwhile.
@@ -170,10 +146,11 @@ class Cluster:
 
         fitting = threading.Thread(target=fit, daemon=True)
         fitting.start()
+        done = dict.fromkeys(left, 0.0)
         while left:
             ended = not fitting.is_alive()
             try:
-                name, amount, result = queue.get(timeout=LOOK_S)
+                name, work, result = queue.get(timeout=LOOK_S)
             except Empty:
                 if ended:
                     break
@@ -185,7 +162,8 @@ class Cluster:
                 continue
             if isinstance(result, str):
                 raise TrainingError(result)
-            recorder.advance(amount)
+            recorder.progress.advance(max(work - done[name], 0.0))  # not the repeated work of a lost worker
+            done[name] = max(work, done[name])
             if result is not None and name in left:
                 del left[name]
                 recorder.put(name, result)
@@ -193,9 +171,9 @@ class Cluster:
         queue.shutdown(force=True)
         return "; ".join(errors[:1])
 
-    def _tuner(self, tasks: dict[str, Task], recorder: TaskRecorder, queue: Queue, threads: int) -> tune.Tuner:
+    def _tuner(self, tasks: dict[str, SearchTask], recorder: Recorder, queue: Queue, threads: int) -> tune.Tuner:
         shared = {name: ray.put((task, recorder.snapshot_of(name))) for name, task in tasks.items()}
-        trial = tune.with_parameters(SearchTrial, tasks=shared, queue=queue, threads=threads, versions=own_versions())
+        trial = tune.with_parameters(search, tasks=shared, queue=queue, threads=threads, versions=own_versions())
         return tune.Tuner(
             tune.with_resources(trial, {"cpu": threads}),
             param_space={"task": tune.grid_search(list(tasks))},
@@ -203,7 +181,6 @@ class Cluster:
             run_config=tune.RunConfig(
                 name="study", storage_path=self._folder, verbose=0,
                 failure_config=tune.FailureConfig(max_failures=MOST_LOSSES),
-                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             ),
         )  # fmt: skip
 

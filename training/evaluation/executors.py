@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Where the tasks of a study run: threads of this process, processes of their own, or a Ray cluster (cluster.py).
 
-A task is plain data that can be sent to another process. It depends on nothing else, so the order of tasks, the number
-of threads, processes or nodes, and interruptions do not change its result.
+The order of tasks, the number of threads, processes or nodes, and interruptions do not change the result of a task.
 """
 
 from __future__ import annotations
@@ -16,21 +15,50 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessP
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from training.errors import TrainingError
-from training.evaluation.tasks import Part, Task, TaskRecorder
+from training.evaluation.tasks import Part, SearchTask
+from training.progress import Progress
 
-__all__ = ["Executor", "ExecutorName", "Processes", "Threads", "longest_first", "open_executor"]
+if TYPE_CHECKING:
+    from training.study.journal import Journal
+
+__all__ = ["Executor", "ExecutorName", "Processes", "Recorder", "Threads", "longest_first", "open_executor"]
 
 ExecutorName = Literal["threads", "processes", "ray"]
 SNAPSHOT_S = 2.0
 
 
+@dataclass(frozen=True)
+class Recorder:
+    """Keeps in the journal, and shows, what an executor reports from several threads. parts: all finished ones."""
+
+    journal: Journal | None
+    progress: Progress
+    parts: dict[str, Part]
+
+    def snapshot_of(self, name: str) -> Any:
+        """The snapshot from which the task of that name continues; None: from its beginning."""
+        return self.journal.snapshot_of(name) if self.journal else None
+
+    def put_snapshot(self, name: str, snapshot: object) -> None:
+        """A task has come so far."""
+        if self.journal:
+            self.journal.put_snapshot(name, snapshot)
+
+    def put(self, name: str, part: Part) -> None:
+        """A task is finished."""
+        if self.journal:
+            self.journal.put(name, part.to_json())
+        self.parts[name] = part
+        self.progress.finished(name, part.found)
+
+
 class Executor(Protocol):
     """Runs tasks side by side."""
 
-    def run(self, tasks: Sequence[Task], recorder: TaskRecorder) -> None:
+    def run(self, tasks: Sequence[SearchTask], recorder: Recorder) -> None:
         """Run all of them."""
 
 
@@ -58,7 +86,7 @@ def open_executor(name: ExecutorName, *, threads: int, address: str | None = Non
         yield Threads(threads) if name == "threads" else Processes(threads)
 
 
-def _collect(running: dict[Future[Part], Task], done: Callable[[Task, Part], None]) -> None:
+def _collect(running: dict[Future[Part], SearchTask], done: Callable[[SearchTask, Part], None]) -> None:
     """Each as it finishes. If one fails, or this is interrupted, those that have not begun are cancelled."""
     waiting = set(running)
     try:
@@ -77,7 +105,7 @@ def _collect(running: dict[Future[Part], Task], done: Callable[[Task, Part], Non
         raise
 
 
-def longest_first(tasks: Sequence[Task]) -> list[Task]:
+def longest_first(tasks: Sequence[SearchTask]) -> list[SearchTask]:
     """The order in which tasks begin."""
     return sorted(tasks, key=lambda task: -task.amount)
 
@@ -91,7 +119,7 @@ class Threads:
 
     count: int
 
-    def run(self, tasks: Sequence[Task], recorder: TaskRecorder) -> None:
+    def run(self, tasks: Sequence[SearchTask], recorder: Recorder) -> None:
         """See Executor."""
         each = self.count if len(tasks) == 1 else 1
         stop = threading.Event()
@@ -108,14 +136,14 @@ class _StoppedError(Exception):
     """The study was interrupted while a task ran."""
 
 
-def _run_here(task: Task, threads: int, recorder: TaskRecorder, stop: threading.Event) -> Part:
+def _run_here(task: SearchTask, threads: int, recorder: Recorder, stop: threading.Event) -> Part:
     run = task.begin(threads, recorder.snapshot_of(task.name))
     kept_s = time.monotonic()
     while run.part is None:
         if stop.is_set():
             recorder.put_snapshot(task.name, run.snapshot())
             raise _StoppedError
-        recorder.advance(run.step())
+        recorder.progress.advance(run.step())
         if run.part is None and time.monotonic() - kept_s > SNAPSHOT_S:
             recorder.put_snapshot(task.name, run.snapshot())
             kept_s = time.monotonic()
@@ -131,12 +159,12 @@ class Processes:
 
     count: int
 
-    def run(self, tasks: Sequence[Task], recorder: TaskRecorder) -> None:
+    def run(self, tasks: Sequence[SearchTask], recorder: Recorder) -> None:
         """See Executor."""
 
-        def done(task: Task, part: Part) -> None:
+        def done(task: SearchTask, part: Part) -> None:
             recorder.put(task.name, part)
-            recorder.advance(task.amount)
+            recorder.progress.advance(task.amount)
 
         each = self.count if len(tasks) == 1 else 1
         # A new interpreter: threads of this one could hold a lock at the moment of a fork.
@@ -161,7 +189,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run_there(task: Task, threads: int, snapshot: Any) -> Part:
+def _run_there(task: SearchTask, threads: int, snapshot: Any) -> Part:
     run = task.begin(threads, snapshot)
     while run.part is None:
         run.step()

@@ -60,7 +60,9 @@ class CaseRunner:
         """The same of trials: result[case][trial]."""
         self.references(cases)
         runs = [case for case in cases if case.key not in self._undetected]
-        rows = dict(zip((case.key for case in runs), self._each(runs, trials), strict=True))
+        measures = measure([case.scenario for case in runs], trials, threads=self._threads) if runs else None
+        rows = {case.key: [_tally(case, measures, (i, j)) for j in range(len(trials))] for i, case in enumerate(runs)
+                if measures}  # fmt: skip
         found = []
         for case in cases:
             references = self._references[case.key]
@@ -86,12 +88,6 @@ class CaseRunner:
                 if self._needs_detection and name == self._cca and not found.detecting[i, 0]:
                     self._undetected.add(case.key)
                     self._references[case.key] = dict.fromkeys(self._algorithms, tally)
-
-    def _each(self, cases: Sequence[Case], trials: Sequence[Trial]) -> list[list[Tally]]:
-        if not cases:
-            return []
-        found = measure([case.scenario for case in cases], trials, threads=self._threads)
-        return [[_tally(case, found, (i, j)) for j in range(len(trials))] for i, case in enumerate(cases)]
 
 
 def _tally(case: Case, found: Measures, at: tuple[int, int]) -> Tally:

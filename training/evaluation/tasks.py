@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""What a study asks an executor to do: tasks, which run step by step, and what is recorded of them."""
+"""The tasks that a study gives to an executor: a search over one group of states, all delay classes in step, and how
+its result is confirmed."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
 from pydantic import TypeAdapter
 
-from training.searches.search import Evaluation, Found
+from training.errors import TrainingError
+from training.evaluation.evaluator import Evaluator, JointSearch, Request
+from training.evaluation.runner import CaseRunner
+from training.objectives import Objective
+from training.searches import Evaluation, Found, Point, Search, SearchSettings, Space
+from training.workloads import Case
 
-__all__ = ["EVALUATIONS", "Part", "Run", "Task", "TaskRecorder"]
+__all__ = ["EVALUATIONS", "ClassTask", "Part", "SearchRun", "SearchTask", "confirmed"]
 
 
 @dataclass(frozen=True)
@@ -37,46 +46,132 @@ EVALUATIONS = TypeAdapter(tuple[Evaluation, ...])
 """Evaluations as JSON data, and back."""
 
 
-class Run(Protocol):
-    """A task that has begun."""
+@dataclass(frozen=True)
+class ClassTask:
+    """The search of one delay class.
+
+    candidates: points of the space that are evaluated, too, the baseline first. seeds: of the initial samples, which
+    the classes of a group share, and of the steps. confirming: the objective on the cases that confirm.
+    """
+
+    space: Space
+    objective: Objective
+    confirming: Objective
+    candidates: tuple[Point, ...]
+    seeds: tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class SearchTask:
+    """A search over cases; picklable, and its result depends on nothing else.
+
+    name: of its part. names: the parameters of a point. fresh: cases that confirm; none: unconfirmed.
+    """
+
+    name: str
+    cca: str
+    names: tuple[str, ...]
+    search: SearchSettings
+    classes: tuple[ClassTask, ...]
+    cases: tuple[Case, ...]
+    rounds: tuple[float, ...]
+    fresh: tuple[Case, ...] = ()
+    lenience_se: float = 0.0
+
+    @cached_property
+    def amount(self) -> float:
+        """Its work at most, in bytes: evaluations times what the cases carry.
+
+        The first points of a search often serve several classes.
+        """
+        searches = [self.search_of(one) for one in self.classes]
+        budget = sum(search.budget for search in searches)
+        first = [proposal.point for search in searches for proposal in search.ask(search.budget)]
+        evaluations = budget - len(first) + len(set(first))
+        return float(evaluations * carried(self.cases) + self.finalists * carried(self.fresh))
 
     @property
-    def part(self) -> Part | None:
-        """The result, once it is there."""
+    def finalists(self) -> int:
+        """The points that the confirmation evaluates, at most."""
+        return sum(len(one.candidates) + 1 for one in self.classes)
+
+    def search_of(self, one: ClassTask) -> Search:
+        """The search of a delay class, at its beginning."""
+        samples, steps = one.seeds
+        return self.search.make(one.space, one.candidates, samples=samples, steps=steps)
+
+    def begin(self, threads: int, snapshot: Any = None) -> SearchRun:
+        """Begin it on so many threads, or continue from the snapshot of an earlier run."""
+        return SearchRun(self, threads, snapshot)
+
+
+class SearchRun:
+    """A search task that has begun. Its last step is the confirmation, if there is one.
+
+    part: the result, once it is there. A snapshot holds the evaluations so far. The searches receive them again, and so
+    come to the same state.
+    """
+
+    def __init__(self, task: SearchTask, threads: int, snapshot: Any) -> None:
+        self._task = task
+        self._runner = CaseRunner(task.cca, task.names, [one.objective for one in task.classes], threads=threads)
+        evaluator = Evaluator(self._runner, task.cases, rounds=task.rounds)
+        self._joint = JointSearch(evaluator, [(task.search_of(one), one.objective) for one in task.classes])
+        self.part: Part | None = None
+        if snapshot:
+            try:
+                self._joint.repeat(EVALUATIONS.validate_python(snapshot))
+            except ValueError as error:
+                raise TrainingError(
+                    f"{task.name}: expected a snapshot of this search, got {error}; "
+                    f"remove {task.name}.begun from the folder of parts, and resume"
+                ) from error
 
     def step(self) -> float:
-        """Do the next step; the work of it, in bytes."""
+        """Ask, evaluate and tell once, or confirm; the work of it in bytes."""
+        if not self._joint.done:
+            return self._search()
+        again = Evaluator(self._runner, self._task.fresh, rounds=(1.0,))
+        best = [
+            confirmed(again, [*one.candidates, each.point], one.confirming, least_se=self._task.lenience_se)
+            for one, each in zip(self._task.classes, self._joint.best, strict=True)
+        ]
+        self._end(best, more_runs=again.runs)
+        return float(self._task.finalists * carried(self._task.fresh))
+
+    def _search(self) -> float:
+        work = self._joint.step() * carried(self._task.cases)
+        if self._joint.done and not self._task.fresh:
+            self._end(self._joint.best)
+        return float(work)
+
+    def _end(self, found: Sequence[Found], *, more_runs: int = 0) -> None:
+        self.part = Part(tuple(found), self._joint.runs + more_runs, tuple(self._joint.evaluations))
 
     def snapshot(self) -> Any:
-        """The state between two steps, as JSON data, while there is no result."""
+        """The evaluations so far, as JSON data."""
+        return EVALUATIONS.dump_python(tuple(self._joint.evaluations), mode="json")
 
 
-class Task(Protocol):
-    """A search that is to be done; picklable."""
+def confirmed(evaluator: Evaluator, points: Sequence[Point], objective: Objective, *, least_se: float) -> Found:
+    """The best of the points on these cases among the first one and those that cost less than it beyond chance.
 
-    @property
-    def name(self) -> str:
-        """The name of its part."""
+    Beyond chance: the mean over the cases of the cost is less by more than least_se standard errors of the difference,
+    case by case. If the first one misses a requirement, the best of all.
+    """
+    distinct = list(dict.fromkeys(points))
+    scores = evaluator.evaluate([Request(point, objective) for point in distinct])
+    found = [Found(point, score) for point, score in zip(distinct, scores, strict=True)]
+    costs = [objective.case_costs(evaluator.tallies(point)) for point in distinct]
+    eligible = [found[0]]
+    for each, cost in zip(found[1:], costs[1:], strict=True):
+        apart = cost - costs[0]
+        error = float(apart.std(ddof=1)) / math.sqrt(len(apart)) if len(apart) > 1 else 0.0
+        if not found[0].score.feasible or float(apart.mean()) < -least_se * error:
+            eligible.append(each)
+    return min(eligible, key=lambda each: each.score.rank)
 
-    @property
-    def amount(self) -> float:
-        """Its work at most, in bytes."""
 
-    def begin(self, threads: int, snapshot: Any = None) -> Run:
-        """Begin it on so many threads, or continue from the snapshot of an earlier run."""
-
-
-class TaskRecorder(Protocol):
-    """Records the progress and the results that an executor reports. Its methods are called from several threads."""
-
-    def advance(self, amount: float) -> None:
-        """So much work is done, in bytes."""
-
-    def snapshot_of(self, name: str) -> Any:
-        """The snapshot from which the task of that name continues; None: from its beginning."""
-
-    def put_snapshot(self, name: str, snapshot: object) -> None:
-        """A task has come so far."""
-
-    def put(self, name: str, part: Part) -> None:
-        """A task is finished."""
+def carried(cases: Sequence[Case]) -> int:
+    """The most that the links of these cases carry, in bytes."""
+    return sum(case.capacity_bytes for case in cases)

@@ -23,22 +23,10 @@ from training.objectives.tally import ClasslessSettings, Objective, Pool, Rest, 
 from training.registered import OBJECTIVES, or_registered
 
 __all__ = [
-    "ClassSettings",
-    "ClasslessSettings",
-    "DelayObjective",
-    "DelaySettings",
-    "GoodputSettings",
-    "LeastRetransmissions",
-    "MostGoodput",
-    "Objective",
-    "ObjectiveSettings",
-    "Pool",
-    "Rest",
-    "RetransmissionSettings",
-    "Tally",
-    "percentile_us",
-    "ratio_error",
-]
+    "ClassSettings", "ClasslessSettings", "DelayObjective", "DelaySettings", "GoodputSettings",
+    "LeastRetransmissions", "MostGoodput", "Objective", "ObjectiveSettings", "Pool", "Rest",
+    "RetransmissionSettings", "Tally", "percentile_us", "ratio_error",
+]  # fmt: skip
 
 ObjectiveSettings = Annotated[
     SerializeAsAny[Annotated[DelaySettings | RetransmissionSettings | GoodputSettings, Field(discriminator="kind")]],

@@ -170,7 +170,11 @@ class DelayObjective:
             return self._least_delay(pool, left)
         capacity = pool.capacity_bytes + left.capacity_bytes
         cost = 1.0 - (pool.delivered_bytes + left.capacity_bytes) / max(capacity, 1)
-        return self._score(pool, left, violation=self._pooled(pool, left), cost=cost)
+        margin = 0.0
+        if not left.cases:
+            within = np.array([self._within(t.delays) for t in pool.tallies], dtype=np.float64)
+            margin = self.margin_se * ratio_error(within, np.array([t.packets for t in pool.tallies], dtype=np.float64))
+        return self._score(pool, left, violation=self._violation(pool, left.packets, margin), cost=cost)
 
     def case_costs(self, tallies: Sequence[Tally]) -> Floats:
         """Capacity left unused, or ln(1 + the percentile of the delay in ms), of each case."""
@@ -215,22 +219,14 @@ class DelayObjective:
         rival_share = pool.goodput_bytes / max(sum(by_rival), 1)
         return self._score(pool, left, violation=violation, cost=math.log1p(least_us / 1000), rival_share=rival_share)
 
-    def _pooled(self, pool: Pool, rest: Rest) -> float:
-        margin = 0.0 if rest.cases else self.margin_se * self._standard_error(pool.tallies)
-        return self._violation(pool.packets, pool.delays, waitless=rest.packets, margin=margin)
-
-    def _standard_error(self, tallies: Sequence[Tally]) -> float:
-        """s; 0 of a single case, and without packets."""
-        packets = np.array([t.packets for t in tallies], dtype=np.float64)
-        return ratio_error(np.array([self._within(t.delays) for t in tallies], dtype=np.float64), packets)
-
     def _within(self, delays: NDArray[np.integer]) -> int:
         return int(delays[: self.bins_within].sum())
 
-    def _violation(self, packets: int, delays: NDArray[np.integer], *, waitless: int = 0, margin: float = 0.0) -> float:
+    def _violation(self, pool: Pool, waitless: int, margin: float) -> float:
+        """By how much the percentile misses the aim. waitless: further packets, which do not wait. margin: z s."""
         # In integers without a margin: (within + waitless) / (packets + waitless) >= percentile / 100.
         required = self.percentile + 100 * margin if margin else self.percentile
-        if (self._within(delays) + waitless) * 100 >= required * (packets + waitless):
+        if (self._within(pool.delays) + waitless) * 100 >= required * (pool.packets + waitless):
             return 0.0
-        q_us = percentile_us(delays, self.edges_us, share=min(required / 100, 1.0), waitless=waitless)
+        q_us = percentile_us(pool.delays, self.edges_us, share=min(required / 100, 1.0), waitless=waitless)
         return max(q_us / self.aim_us - 1.0, LEAST_EXCESS)

@@ -82,7 +82,7 @@ def gain_figure(figures: dict[str, Any]) -> Figure:
     """Return the picture of the gain.
 
     The left panel shows pooled figures, the right one the delay of each level over its target. The right one is left
-    out if no level has enough windows to be judged.
+    out if no level has enough windows.
     """
     from emulation.figure import columns_that_fit, new_figure
 

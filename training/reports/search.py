@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compares a study's search with a grid search, by the share of the grid's objective that it reaches.
+"""`ccatune report search`: the share of a grid search's objective that a study's search reaches.
 
 The search is that of the study's stage for each state, DDS in most studies. Others can be compared with it. Each runs
 with `seeds` seeds. The states are spread over those that have enough cases. For every class, the grid and the searches
@@ -17,24 +17,35 @@ requirement is at most 0.02 above that of the grid's result.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import click
+
+from emulation.run.simulator import default_threads
+from kmod.tables import Column, table_lines
+from training.commands import recordings_of
 from training.errors import TrainingError
 from training.evaluation.evaluator import Evaluator, Request, optimise
 from training.evaluation.runner import CaseRunner
 from training.objectives import Objective
+from training.options import as_json_option, threads_option, traces_option
+from training.progress import Terminal
+from training.reports.arguments import finish
 from training.searches import Score, Search, SearchSettings
 from training.searches.points import PointsSearch, grid_points
-from training.study import Journal, StudySettings
+from training.study import Journal, StudySettings, load_study, require_recordings, setting_of, study_key
 from training.workloads import Case, Epochs, Sample, State, Workload
 from training.workloads.epochs import default_values
-from training.workloads.plan import choose
-from training.workloads.states import StateEpoch
+from training.workloads.levels import StateEpoch, choose, in_time
 
-__all__ = ["GRIDS", "LEAST_SHARE", "SearchReport", "halves", "state_cases"]
+__all__ = ["GRIDS", "LEAST_SHARE", "SearchReport", "halves", "search", "state_cases"]
+
+STUDIES = Path(__file__).resolve().parents[2] / "configs" / "studies"
 
 GRIDS = {2: 14, 3: 10, 4: 6}  # values of each parameter, by the number of parameters
 LEAST_SHARE = 0.98
@@ -46,7 +57,7 @@ def halves(epochs: Sequence[StateEpoch]) -> tuple[list[StateEpoch], list[StateEp
 
     The first half is for the searches, and the second one is unseen.
     """
-    ordered = sorted(epochs, key=lambda e: (e.recording.dataset, e.recording.name, e.start_ms))
+    ordered = in_time(epochs)
     return ordered[::2], ordered[1::2]
 
 
@@ -109,7 +120,7 @@ class SearchReport:
             return [(settings.make(space, [], samples=(seed, *state, 0), steps=(seed, *state, c + 1)), objectives[c])
                     for c, space in enumerate(spaces)]  # fmt: skip
 
-        by_name = {"": stage.search or s.search, **self.others}
+        by_name = {"": s.search_of(stage), **self.others}
         budgets = {name: sum(one.budget for one, _ in searches(its, 0)) for name, its in by_name.items()}
         points = sum(one.budget for one in grids) + self.seeds * sum(budgets.values())
 
@@ -118,17 +129,16 @@ class SearchReport:
 
         grid = optimise(Evaluator(runner, training, rounds=s.rounds), list(zip(grids, objectives, strict=True)),
                         batch=32, scored=scored)  # fmt: skip
-        judge = Evaluator(runner, unseen, rounds=(1.0,))
-        judging = s.objective.objectives(s.cca, "validation")
+        validation = Evaluator(runner, unseen, rounds=(1.0,))
         rows = []
         for name, settings in by_name.items():
             evaluator = Evaluator(runner, training, rounds=s.rounds)  # its own: no search is faster by another's runs
             began = time.monotonic()
             found = [optimise(evaluator, searches(settings, seed), scored=scored) for seed in range(self.seeds)]
             seconds = (time.monotonic() - began) / (self.seeds * len(spaces))
-            for c, objective in enumerate(judging):
+            for c, objective in enumerate(s.objective.objectives(s.cca, "validation")):
                 requests = [Request(each[c].point, objective) for each in [grid, *found]]
-                row = self._row(state, c, objective, judge.evaluate(requests), budgets[name] // len(spaces))
+                row = self._row(state, c, objective, validation.evaluate(requests), budgets[name] // len(spaces))
                 rows.append({"search": name, **row, "seconds": round(seconds, 3)})
         return rows
 
@@ -166,3 +176,83 @@ class SearchReport:
                 journal.put(name, done[name])
             rows += done[name]
         return rows
+
+
+@click.command()
+@click.option("--study", "study_paths", type=click.Path(path_type=Path), multiple=True,
+              default=[STUDIES / f"{name}.yaml" for name in ("gr", "roccet", "rtcp")],
+              help="May be given several times  [those of gr, roccet and rtcp in configs/studies]")  # fmt: skip
+@click.option("--search", "search_paths", type=click.Path(path_type=Path), multiple=True,
+              help="Compare the search of this study, too; may be given several times")  # fmt: skip
+@traces_option
+@click.option(
+    "--states", "count", type=click.IntRange(1), default=5, show_default=True, help="So many, spread over all"
+)
+@click.option("--seeds", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--cases", type=click.IntRange(1), default=20, show_default=True, help="Epochs of each half at most")
+@click.option("--work", type=click.Path(path_type=Path), default=Path("report-search.parts"), show_default=True,
+              help="Finished states are kept here, and not run again")  # fmt: skip
+@threads_option
+@as_json_option
+def search(
+    *,
+    study_paths: tuple[Path, ...],
+    search_paths: tuple[Path, ...],
+    paths: tuple[Path, ...],
+    count: int,
+    seeds: int,
+    cases: int,
+    work: Path,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Compare the search of a study, and others, with a grid search, on states spread over those of the study.
+
+    The column "s" is the mean time of one search in seconds, its evaluations included.
+
+    \b
+    Example:
+      ccatune report search --seeds 10
+      ccatune report search --study configs/studies/gr-demo.yaml --search configs/studies/gr-optuna.yaml
+    """
+    rows: list[dict[str, Any]] = []
+    others = {other.stem: load_study(other).search for other in search_paths}
+    with Terminal(quiet=as_json) as terminal:
+        for study, name in [(load_study(path), path.stem) for path in study_paths]:
+            terminal.phase(f"{study.cca}: reading traces", total=1)
+            recordings = require_recordings(recordings_of(paths, part="train"), study)
+            given = [study_key(study, recordings), count, seeds, cases, others]
+            journal = Journal(work, key=hashlib.sha256(" ".join(map(str, given)).encode()).hexdigest())
+            comparison = SearchReport(study, seeds, threads or default_threads(), others, terminal.advance)
+            setting = setting_of(study, recordings=recordings, threads=comparison.threads, progress=terminal)
+            by_state = state_cases(study, study.workload.open(setting), count=count, most_cases=cases)
+            terminal.phase(f"{study.cca}: searching", total=count)
+            found = comparison.run(by_state, journal=journal)
+            rows += [{**row, "search": row["search"] or name} for row in found]
+    line = "worst seed at least 98 % of the grid's objective on unseen cases, at no worse a violation"
+    finish(rows, _table(rows), line=line, as_json=as_json)
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    headings = ("state", "class", "trials", "s", "worst\nseed", "mean", "target\nmet")
+    return table_lines(
+        [
+            Column("search", least=8),
+            *(Column(heading, "right") for heading in headings),
+            Column("", least=6, cut="end"),
+        ],
+        [
+            (
+                row["search"],
+                "/".join(map(str, row["state"])),
+                str(row["class"]),
+                str(row["evaluations"]),
+                f"{row['seconds']:.2f}",
+                f"{100 * row['worst_share']:.2f} %",
+                f"{100 * row['mean_share']:.2f} %",
+                f"{row['seeds_meeting']} of {row['seeds']}",
+                f"{'short ' * (not row['holds'])}{'(not by the grid)' * (row['grid']['violation'] > 0)}".strip(),
+            )
+            for row in rows
+        ],
+    )  # fmt: skip

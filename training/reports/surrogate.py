@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What the rows lose that a model gives to states without runs.
+"""`ccatune report surrogate`: what the rows lose that a model gives to states without runs.
 
 The model of a study with `kind: surrogate` learns from the states that are kept, and none of the cases of the others.
-It gives each of the others a first row, from the features of the state's training cases alone. On the state's judging
-cases that row is compared with
+It gives each of the others a first row, from the features of the state's training cases alone. On the validation cases
+of the state that row is compared with
 
     learned      the ensemble's row, for which the state trained
     neighbour    the ensemble's row of the nearest state that was kept
@@ -19,20 +19,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import click
 import numpy as np
 
 from kmod.ensemble import Ensemble
+from training.commands import recordings_of
 from training.errors import TrainingError
 from training.evaluation.runner import CaseRunner
+from training.evaluation.tasks import ClassTask, SearchTask
 from training.intervals import LEAST_SEEDS, interval_of
 from training.objectives import Pool
+from training.reports.arguments import ReportArguments, finish, of_ensemble, requirement_lines
 from training.searches import Point, SurrogateChoice
-from training.study import Study, single_sets
-from training.study.tasks import ClassTask, SearchTask
+from training.study import Study, require_recordings
+from training.validation.states import points_of
 from training.workloads import Case, State
-from training.workloads.epochs import default_values
 
-__all__ = ["SCHEMES", "first_rows", "judge", "left_out_of", "summary"]
+__all__ = ["SCHEMES", "first_rows", "left_out_of", "summary", "surrogate", "validated"]
 
 SCHEMES = ("first", "learned", "neighbour", "single", "default")
 
@@ -62,7 +65,7 @@ def first_rows(study: Study, ensemble: Ensemble, left_out: Sequence[State]) -> d
     """
     s = study.settings
     stage = s.all_stages[-1]
-    search = stage.search or s.search
+    search = s.search_of(stage)
     if not isinstance(search, SurrogateChoice):
         raise TrainingError(f"report: expected an ensemble of a study with `kind: surrogate`, got {search.kind}")
 
@@ -87,13 +90,12 @@ def first_rows(study: Study, ensemble: Ensemble, left_out: Sequence[State]) -> d
     }
 
 
-def judge(study: Study, ensemble: Ensemble, rows: Mapping[tuple[State, int], Point], *,
-          least: int, most: int) -> list[dict[str, Any]]:  # fmt: skip
-    """A row for each state with at least `least` judging cases, and class. most: such cases of a state."""
+def validated(study: Study, ensemble: Ensemble, rows: Mapping[tuple[State, int], Point], *,
+              least: int, most: int) -> list[dict[str, Any]]:  # fmt: skip
+    """A row for each state with at least `least` validation cases, and class. most: such cases of a state."""
     s = study.settings
     objectives = s.objective.objectives(s.cca, "validation")
     runner = CaseRunner(s.cca, s.names, objectives, threads=study.threads)
-    singles = single_sets(ensemble) or []
     sample = s.all_stages[-1].sample.model_copy(update={"maximum": most, "minimum": 1})
     away = {state for state, _ in rows}
     kept = [state for state in study.trained if state not in away]
@@ -103,9 +105,8 @@ def judge(study: Study, ensemble: Ensemble, rows: Mapping[tuple[State, int], Poi
         if len(cases) < least:
             continue
         nearest = min(kept, key=lambda one: (sum(abs(a - b) for a, b in zip(one, state, strict=True)), one))
-        sets = {"learned": ensemble.row(state, c), "neighbour": ensemble.row(nearest, c), "single": singles[c],
-                "default": default_values(s.cca)}  # fmt: skip
-        points = {"first": first, **{name: tuple(one[n] for n in s.names) for name, one in sets.items()}}
+        points = {"first": first, "neighbour": points_of(s, ensemble, nearest, c)["learned"],
+                  **points_of(s, ensemble, state, c)}  # fmt: skip
         tallies = runner.run(cases, list(points.values()))
         row: dict[str, Any] = {"state": list(state), "class": c, "cases": len(cases), "nearest": list(nearest)}
         for i, name in enumerate(points):
@@ -136,3 +137,38 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         one["holds"] = one["first"]["met"] >= one["neighbour"]["met"]
         found.append(one)
     return found
+
+
+@click.command()
+@of_ensemble
+@click.option("--axis", help="The axis whose levels are left out  [the first one]")
+@click.option("--level", "levels", multiple=True, type=click.IntRange(0), help="Leave it out  [each third level]")
+@click.option("--least", type=click.IntRange(2), default=5, show_default=True, help="Cases of a state that counts")
+@click.option("--most", type=click.IntRange(2), default=30, show_default=True, help="Cases of a state at most")
+def surrogate(*, given: ReportArguments, axis: str | None, levels: tuple[int, ...], least: int, most: int) -> None:
+    """Leave levels out of the model of a study with `kind: surrogate`, and judge the rows that it gives them.
+
+    \b
+    Example:
+      ccatune report surrogate gr.json
+      ccatune report surrogate roccet.json --axis min_rtt --level 1
+    """
+    with given.read(with_targets=False) as (ensemble, settings, recordings, terminal):
+        training = recordings
+        if settings.workload.needs_recordings:
+            training = require_recordings(recordings_of(given.paths, part="train"), settings)
+        study = Study(settings, training, unseen=recordings, threads=given.threads,
+                      progress=terminal)  # fmt: skip
+        left_out = left_out_of(study, axis=axis, levels=levels)
+        terminal.phase("learning", total=1)
+        rows = first_rows(study, ensemble, left_out)
+        terminal.phase("validating", total=1)
+        found = summary(validated(study, ensemble, rows, least=least, most=most))
+    lines = requirement_lines(found, SCHEMES)
+    for one in found:
+        for name in SCHEMES[1:3]:
+            loss = one[f"loses_to_{name}"]
+            interval = "" if loss["interval"] is None else f" ± {loss['interval']:.4f}"
+            lines.append(f"class {one['class']}: first rows cost {loss['cost']:+.4f}{interval} beside the {name} ones")
+    finish(found, lines, line="first rows meet their requirement in as many states as the nearest trained state's rows",
+           as_json=given.as_json)  # fmt: skip

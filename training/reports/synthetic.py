@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compares an ensemble on synthetic traces with the same ensemble on the recordings that they imitate.
+"""`ccatune report synthetic`: an ensemble on synthetic traces, compared with the recordings that they imitate.
 
 For each dataset a model is fitted to its recordings. The model makes four times as much of each link as was recorded,
 so that most of the random error is that of the recordings. Flows run over both with the ensemble. Both leave out the
@@ -16,14 +16,18 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import click
+
 from emulation.traces import Recording
 from emulation.traces.recording import is_numbered
 from emulation.traces.synthetic import MIN_FIT_S, TraceModel, fit, make_recordings
 from kmod.ensemble import Ensemble
+from kmod.tables import Column, table_lines
 from training.errors import TrainingError
-from training.reports.robustness import Condition, robustness
+from training.reports.arguments import ReportArguments, finish, of_ensemble
+from training.reports.robustness import Condition, run_conditions
 
-__all__ = ["MOST_DELAY_SHARE", "MOST_POINTS", "synthetic"]
+__all__ = ["run_both", "synthetic"]
 
 MOST_POINTS = 0.03
 MOST_DELAY_SHARE = 0.15
@@ -31,7 +35,7 @@ PIECE_S = 21600.0
 TIMES = 4.0
 
 
-def synthetic(
+def run_both(
     ensemble: Ensemble,
     recordings: Sequence[Recording],
     *,
@@ -54,7 +58,7 @@ def synthetic(
             continue
         made = _make(fit(recorded), seed)
         both = [
-            robustness(ensemble, traces, conditions=[Condition(what)], threads=threads)[0]["targets"]
+            run_conditions(ensemble, traces, conditions=[Condition(what)], threads=threads)[0]["targets"]
             for what, traces in (("recorded", recorded), ("made", made))
         ]
         left_out = len(every) - len(recorded)
@@ -87,3 +91,37 @@ def _row(dataset: str, recorded: dict[str, Any], made: dict[str, Any]) -> dict[s
         "delay_difference": round(share, 4),
         "holds": abs(points) <= MOST_POINTS and abs(share) <= MOST_DELAY_SHARE,
     }
+
+
+@click.command()
+@of_ensemble
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the made traces")
+def synthetic(*, given: ReportArguments, seed: int) -> None:
+    """Compare an ensemble on synthetic traces with the same ensemble on the recordings that they imitate.
+
+    \b
+    Example:
+      ccatune report synthetic gr.json --dataset pqsa
+    """
+    with given.read() as (ensemble, _, recordings, terminal):
+        terminal.phase("running flows", total=len({r.dataset for r in recordings}))
+        rows = run_both(ensemble, recordings, seed=seed, threads=given.threads,
+                        advance=lambda _name: terminal.advance(1))  # fmt: skip
+    cells = []
+    for row in rows:
+        left_out = row["links_left_out"]
+        pair = (
+            text
+            for side in (row["recorded"], row["made"])
+            for text in (f"{side['p95_queueing_delay_ms']:.1f} ms", f"{100 * side['utilization']:.1f} %")
+        )
+        notes = [*["short"] * (not row["holds"]), *[f"{left_out} too short to fit"] * bool(left_out)]
+        cells.append((row["dataset"], f"{row['target_ms']:.0f} ms", *pair, ", ".join(notes)))
+    headings = ("target", "recorded\np95", "used", "made\np95", "used")
+    lines = table_lines(
+        [Column("dataset", least=12), *(Column(heading, "right") for heading in headings),
+         Column("", least=10, cut="end")],
+        cells,
+    )  # fmt: skip
+    line = f"within {100 * MOST_POINTS:.0f} points of utilisation and {100 * MOST_DELAY_SHARE:.0f} % of delay"
+    finish(rows, lines, line=line, as_json=given.as_json)

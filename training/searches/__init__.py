@@ -30,26 +30,10 @@ from training.searches.search import Evaluation, Found, Proposal, Score, Search
 from training.searches.space import Dimension, Point, Space, space_of
 
 __all__ = [
-    "BotorchChoice",
-    "DdsChoice",
-    "DdsSearch",
-    "Dimension",
-    "Evaluation",
-    "Found",
-    "GridChoice",
-    "LocalChoice",
-    "Point",
-    "PointsSearch",
-    "Proposal",
-    "RayChoice",
-    "Score",
-    "Search",
-    "SearchSettings",
-    "SobolChoice",
-    "Space",
-    "SurrogateChoice",
-    "space_of",
-]
+    "BotorchChoice", "DdsChoice", "DdsSearch", "Dimension", "Evaluation", "Found", "GridChoice", "LocalChoice",
+    "Point", "PointsSearch", "Proposal", "RayChoice", "Score", "Search", "SearchSettings", "SobolChoice", "Space",
+    "SurrogateChoice", "space_of",
+]  # fmt: skip
 
 
 SearchSettings = Annotated[

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from training.searches.models import ModelSearch, ModelSettings, Seen, require_extra, with_torch
-from training.searches.search import Search
+from training.searches.search import Search, Seed
 from training.searches.space import Point, Space
 
 __all__ = ["BotorchChoice"]
@@ -36,9 +36,7 @@ class BotorchChoice(ModelSettings):
     raw_samples: int = Field(128, ge=1, description="positions among which these starts are drawn")
     model_samples: int = Field(128, ge=1, description="draws of the models, over which improvements are averaged")
 
-    def make(
-        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
-    ) -> Search:
+    def make(self, space: Space, candidates: Sequence[Point], *, samples: Seed, steps: Seed) -> Search:
         """A search. samples, steps: the seeds of the Sobol sequence and of the model.
 
         Raises:

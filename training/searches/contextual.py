@@ -26,8 +26,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -36,10 +34,11 @@ from pydantic import Field
 
 from training.errors import TrainingError
 from training.fields import StudyPart
-from training.searches.search import Search
+from training.searches.models import require_extra
+from training.searches.search import Search, SearchChoice, Seed
 from training.searches.space import Point, Space
 
-__all__ = ["Device", "Model", "ModelSettings", "Outputs", "SurrogateChoice", "fit", "require_torch"]
+__all__ = ["Device", "Model", "ModelSettings", "Outputs", "SurrogateChoice", "fit"]
 
 Floats = NDArray[np.float64]
 Device = Literal["cpu", "cuda", "auto"]
@@ -64,7 +63,7 @@ class ModelSettings(StudyPart):
     device: Device = Field("cpu", description="auto: a GPU where there is one")
 
 
-class SurrogateChoice(StudyPart):
+class SurrogateChoice(SearchChoice):
     """A model of the runs of all states of the stage; one search for all of them (study/contextual.py)."""
 
     kind: Literal["surrogate"]
@@ -78,11 +77,8 @@ class SurrogateChoice(StudyPart):
     )  # fmt: skip
     budget: int | None = Field(None, ge=1, description="no further finalists after so many runs of the stage")
     model: ModelSettings = ModelSettings()
-    aim: Literal[0] = 0
 
-    def make(
-        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
-    ) -> Search:
+    def make(self, space: Space, candidates: Sequence[Point], *, samples: Seed, steps: Seed) -> Search:
         """Refuse: there is no search of a single state.
 
         Raises:
@@ -104,20 +100,6 @@ class Outputs:
     ratios: Floats
     flags: Floats
     delays: Floats
-
-
-def require_torch() -> ModuleType:
-    """PyTorch.
-
-    Raises:
-        TrainingError: it is not installed.
-    """
-    try:
-        return import_module("torch")
-    except ImportError as error:
-        raise TrainingError(
-            "search: expected PyTorch for `kind: surrogate`, it is not installed; pip install 'ccatune[search]'"
-        ) from error
 
 
 def _device(torch: Any, wanted: Device) -> str:
@@ -268,7 +250,9 @@ def fit(
     Raises:
         TrainingError: PyTorch is not installed, or the device is not there.
     """
-    torch = require_torch()
+    require_extra("torch")
+    import torch
+
     with _one_thread(torch):
         model = Model(torch, settings, features=features, positions=positions.shape[1], outputs=outputs, seed=seed)
         model.learn(cases, positions, outputs, seed=seed)

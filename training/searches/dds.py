@@ -37,8 +37,7 @@ from pydantic import Field
 
 from training.errors import TrainingError
 from training.fields import StudyPart
-from training.searches.base import BaseSearch
-from training.searches.search import Score, Search
+from training.searches.search import BaseSearch, Score, Search, Seed
 from training.searches.space import Point, Space
 from training.searches.surrogate import Surrogate
 
@@ -234,9 +233,7 @@ class DdsChoice(AnnealingSettings):
     intervals: int = Field(24, ge=3, description="k0: intervals of every range, and so the number of initial samples")
     placement: Literal["centre", "random"] = Field("random", description="where in its interval a sample lies")
 
-    def make(
-        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
-    ) -> Search:
+    def make(self, space: Space, candidates: Sequence[Point], *, samples: Seed, steps: Seed) -> Search:
         """A search. samples, steps: the seeds of the initial samples and of the annealing."""
         placed = latin_hypercube(intervals=self.intervals, dimensions=len(space.dimensions), placement=self.placement,
                                  seed=samples)  # fmt: skip
@@ -250,9 +247,7 @@ class LocalChoice(AnnealingSettings):
     steps: int = Field(6, ge=0, description="evaluations after those of the candidates")
     reach: float = Field(0.1, gt=0, le=0.5, description="half width of the box, as a share of each range's logarithm")
 
-    def make(
-        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
-    ) -> Search:
+    def make(self, space: Space, candidates: Sequence[Point], *, samples: Seed, steps: Seed) -> Search:
         """A search. steps: the seed."""
         del samples
         return DdsSearch(space, settings=self, samples=list(map(space.positions, candidates)), seed=steps,

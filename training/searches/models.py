@@ -25,16 +25,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from training.errors import TrainingError
-from training.fields import StudyPart
-from training.searches.base import BaseSearch
 from training.searches.points import sobol_points
-from training.searches.search import Score
+from training.searches.search import BaseSearch, Score, SearchChoice, Seed
 from training.searches.space import Point, Space
 
 __all__ = ["MET", "ModelSearch", "ModelSettings", "Propose", "Seen", "quietly", "require_extra", "with_torch"]
@@ -61,7 +58,7 @@ Propose = Callable[[Sequence[Seen], int], Sequence[float]]
 """The next position, from everything seen and a seed below 2^32; of at least one point the cost is known."""
 
 
-class ModelSettings(StudyPart):
+class ModelSettings(SearchChoice):
     """The choices that these searches share."""
 
     evaluations: int = Field(40, ge=1, description="evaluations beside those of the candidates")
@@ -69,7 +66,6 @@ class ModelSettings(StudyPart):
     violation_limit: float = Field(
         0.5, gt=0, description="L: violations this much above the smallest one are alike to the model, and stop early"
     )
-    aim: Literal[0] = 0
 
     @model_validator(mode="after")
     def _initial_points_are_evaluations(self) -> ModelSettings:
@@ -136,8 +132,8 @@ class ModelSearch(BaseSearch):
         candidates: Sequence[Point],
         *,
         settings: ModelSettings,
-        samples: Sequence[int],
-        steps: Sequence[int],
+        samples: Seed,
+        steps: Seed,
         propose: Propose,
     ) -> None:
         sobol = sobol_points(space, count=settings.initial, seed=samples)

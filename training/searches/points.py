@@ -15,9 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from training.errors import TrainingError
-from training.fields import StudyPart
-from training.searches.base import BaseSearch
-from training.searches.search import Search
+from training.searches.search import BaseSearch, Search, SearchChoice, Seed
 from training.searches.space import Point, Space
 
 __all__ = ["GridChoice", "PointsSearch", "SobolChoice", "grid_points", "sobol_points"]
@@ -55,33 +53,27 @@ class PointsSearch(BaseSearch):
         super().__init__(tuple(dict.fromkeys(points)))
 
 
-class GridChoice(StudyPart):
+class GridChoice(SearchChoice):
     """Every combination of log-spaced values."""
 
     kind: Literal["grid"]
     count: int = Field(10, ge=2, description="values of each parameter, both ends of its range included")
     counts: dict[str, Annotated[int, Field(ge=2)]] = Field({}, description="of these parameters instead")
-    aim: Literal[0] = 0
 
-    def make(
-        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
-    ) -> Search:
+    def make(self, space: Space, candidates: Sequence[Point], *, samples: Seed, steps: Seed) -> Search:
         """A search; it uses no random numbers."""
         del samples, steps
         its = {name: count for name, count in self.counts.items() if name in space.names}
         return PointsSearch([*candidates, *grid_points(space, count=self.count, counts=its)])
 
 
-class SobolChoice(StudyPart):
+class SobolChoice(SearchChoice):
     """A scrambled Sobol sequence."""
 
     kind: Literal["sobol"]
     points: int = Field(64, ge=1, le=65536, description="evaluations beside those of the candidates")
-    aim: Literal[0] = 0
 
-    def make(
-        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
-    ) -> Search:
+    def make(self, space: Space, candidates: Sequence[Point], *, samples: Seed, steps: Seed) -> Search:
         """A search. samples: the seed."""
         del steps
         return PointsSearch([*candidates, *sobol_points(space, count=self.points, seed=samples)])

@@ -27,7 +27,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from training.searches.models import ModelSearch, ModelSettings, Seen, quietly, require_extra, with_torch
-from training.searches.search import Search
+from training.searches.search import Search, Seed
 from training.searches.space import Point, Space
 
 __all__ = ["RayChoice"]
@@ -42,9 +42,7 @@ class RayChoice(ModelSettings):
         4.0, gt=0, description="optuna: penalty of missing the constraint by as much as its bound; ax does not use it"
     )
 
-    def make(
-        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
-    ) -> Search:
+    def make(self, space: Space, candidates: Sequence[Point], *, samples: Seed, steps: Seed) -> Search:
         """A search. samples, steps: the seeds of the Sobol sequence and of the searcher.
 
         Raises:

@@ -8,16 +8,6 @@ from training.study.study import Study, require_recordings, setting_of, study_ke
 from training.study.trials import check_trials_path, write_trials
 
 __all__ = [
-    "Journal",
-    "StageSettings",
-    "Study",
-    "StudySettings",
-    "check_trials_path",
-    "load_study",
-    "require_recordings",
-    "setting_of",
-    "single_sets",
-    "study_key",
-    "study_of",
-    "write_trials",
-]
+    "Journal", "StageSettings", "Study", "StudySettings", "check_trials_path", "load_study", "require_recordings",
+    "setting_of", "single_sets", "study_key", "study_of", "write_trials",
+]  # fmt: skip

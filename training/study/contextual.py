@@ -32,14 +32,14 @@ import numpy as np
 from training.evaluation.evaluator import Evaluator, Request
 from training.evaluation.predicted import outputs_of, pool_of
 from training.evaluation.runner import CaseRunner
-from training.evaluation.tasks import Part
+from training.evaluation.tasks import ClassTask, Part, SearchTask, confirmed
 from training.objectives import Tally
 from training.searches import Dimension, Evaluation, Found, Point, Score, Space, SurrogateChoice
-from training.searches.contextual import Model, Outputs, fit, require_torch
+from training.searches.contextual import Model, Outputs, fit
+from training.searches.models import require_extra
 from training.searches.points import sobol_points
 from training.study.journal import Journal
 from training.study.runs import Runs
-from training.study.tasks import ClassTask, SearchTask, confirmed
 from training.workloads import Case
 
 __all__ = ["Contextual", "Proposed", "union"]
@@ -63,8 +63,10 @@ class _Group:
     """A state's task while the stage runs. found: the points that ran on all cases, by class. seed: from its name."""
 
     task: SearchTask
-    found: list[list[Found]]
     runs: int = 0
+
+    def __post_init__(self) -> None:
+        self.found: list[list[Found]] = [[] for _ in self.task.classes]
 
     @property
     def seed(self) -> int:
@@ -83,7 +85,7 @@ class Contextual:
 
     def __init__(self, runner: CaseRunner, space: Space, *, seed: int, journal: Journal | None = None,
                  advance: Callable[[float], None] = lambda _bytes: None) -> None:  # fmt: skip
-        require_torch()
+        require_extra("torch")
         self.runs = Runs(runner, journal)
         self._space = space
         self._seed = seed
@@ -109,16 +111,15 @@ class Contextual:
     def stage(self, stage: str, search: SurrogateChoice, tasks: Sequence[SearchTask],
               keep: Callable[[str, Part], None]) -> None:  # fmt: skip
         """Search all tasks together; keep: called with the part of each at the end."""
-        groups = [_Group(task, [[] for _ in task.classes]) for task in tasks]
-        self.learn(stage, search, tasks, groups=groups)
+        groups = self.learn(stage, search, tasks)
         self._run_finalists(search, groups)
         for group in groups:
             keep(group.task.name, self._part(group))
 
     def learn(self, stage: str, search: SurrogateChoice, tasks: Sequence[SearchTask], *,
-              others: Iterable[Case] = (), groups: Sequence[_Group] | None = None) -> None:  # fmt: skip
+              others: Iterable[Case] = ()) -> list[_Group]:  # fmt: skip
         """Steps 1 and 2, and a last fit. others: cases without runs, whose points are predicted later."""
-        groups = groups or [_Group(task, [[] for _ in task.classes]) for task in tasks]
+        groups = [_Group(task) for task in tasks]
         self.runs.add_cases(case for task in tasks for case in task.cases)
         self.runs.begin(stage, is_finished=False)
         self._sample(search, groups)
@@ -131,10 +132,11 @@ class Contextual:
                     proposed = self._propose(group, c, members=one)
                     self._run(group, [(case, proposed.point) for case in self._some(group, search.probe_cases, probe)])
         self._fit(search)
+        return groups
 
     def first_row(self, task: SearchTask, delay_class: int) -> Point:
         """The best point of a state by the mean of the members; the state needs no runs."""
-        return self._propose(_Group(task, [[] for _ in task.classes]), delay_class).point
+        return self._propose(_Group(task), delay_class).point
 
     def _sample(self, search: SurrogateChoice, groups: Sequence[_Group]) -> None:
         """A case that several states have gets its points once. Cases on which nothing has an effect get none."""

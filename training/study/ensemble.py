@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulation.run.simulator import core_version
 from kmod.ensemble import Ensemble
+from training.errors import TrainingError
 from training.evaluation.evaluator import Evaluator, Request
 from training.evaluation.runner import CaseRunner
 from training.evaluation.tasks import Part
@@ -22,7 +23,7 @@ from training.workloads import Sample, State
 if TYPE_CHECKING:
     from training.study.study import Study
 
-__all__ = ["PROVENANCE_SCHEMA", "build_ensemble", "score_json", "single_sets"]
+__all__ = ["PROVENANCE_SCHEMA", "build_ensemble", "require_singles", "score_json", "single_sets"]
 
 PROVENANCE_SCHEMA = "ccatune-provenance/2"
 DIGITS = 6
@@ -102,3 +103,16 @@ def single_sets(ensemble: Ensemble) -> list[dict[str, int]] | None:
     if not isinstance(kept, list) or len(kept) != max(len(ensemble.classes), 1):
         return None
     return [{str(name): int(value) for name, value in entry["values"].items()} for entry in kept]
+
+
+def require_singles(ensemble: Ensemble) -> list[dict[str, int]]:
+    """The same.
+
+    Raises:
+        TrainingError: the provenance has none.
+    """
+    singles = single_sets(ensemble)
+    if singles is None:
+        raise TrainingError(f"{ensemble.digest}: expected an ensemble with its best single sets, got one without; "
+                            "train it anew")  # fmt: skip
+    return singles

@@ -79,7 +79,7 @@ class Journal:
         Raises:
             TrainingError: a name other than a-z, 0-9 and dashes.
         """
-        self._write(self._path(name, "json"), part)
+        self._write(self._path(name, "json"), self._content(part))
         self._path(name, "begun").unlink(missing_ok=True)
 
     def put_snapshot(self, name: str, snapshot: object) -> None:
@@ -88,16 +88,18 @@ class Journal:
         Raises:
             TrainingError: a name other than a-z, 0-9 and dashes.
         """
-        self._write(self._path(name, "begun"), snapshot)
+        self._write(self._path(name, "begun"), self._content(snapshot))
 
-    def _write(self, path: Path, content: object) -> None:
+    def _write(self, path: Path, data: bytes) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, canonical_json({"key": self._key, "part": content}))
+        write_atomically(path, data)
+
+    def _content(self, part: object) -> bytes:
+        return canonical_json({"key": self._key, "part": part})
 
     def put_batch(self, name: str, data: bytes) -> None:
         """Keep the next batch of runs under a name."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.folder / f"{name}-{len(self._batches(name)):05d}.npz", data)
+        self._write(self.folder / f"{name}-{len(self._batches(name)):05d}.npz", data)
 
     def batches(self, name: str) -> Iterator[bytes]:
         """The batches under a name, in order."""

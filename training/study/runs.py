@@ -81,10 +81,6 @@ class Runs:
         """The measures of a run that was requested."""
         return replace(self._known[case.key, point], references=self.scales[case.key].references)
 
-    def has(self, cases: Sequence[Case], point: Point) -> bool:
-        """Whether runs of the point on all these cases were requested."""
-        return all((case.key, point) in self.requested for case in cases)
-
 
 def _written(runs: dict[tuple[str, Point], Tally]) -> bytes:
     tallies = list(runs.values())

@@ -137,7 +137,7 @@ class StudySettings(StudyPart):
                                  f"({', '.join(fitting) or 'none'}), got {name!r}")  # fmt: skip
         if held := set(stage.held_from) - set(self.names):
             raise ValueError(f"{at} expected held parameters among {', '.join(self.names)}, got {', '.join(held)}")
-        search = stage.search or self.search
+        search = self.search_of(stage)
         if search.kind == "local" and not stage.candidates_from:
             raise ValueError(f"{at} expected candidates_from with a local search, got none")
         if search.aim and not self.objective.has_boundary:
@@ -156,10 +156,14 @@ class StudySettings(StudyPart):
         default = (StageSettings(name="single"), StageSettings(name="state", group_by=tuple(self.levels)))
         return self.stages or default
 
+    def search_of(self, stage: StageSettings) -> SearchSettings:
+        """A stage's search: its own, or the study's."""
+        return stage.search or self.search
+
     @property
     def registered(self) -> dict[str, str]:
         """The packages, with their versions, that register its objective and its searches, by kind."""
-        searches = [stage.search or self.search for stage in self.all_stages]
+        searches = map(self.search_of, self.all_stages)
         found: dict[str, str | None] = {choice.kind: package_of(SEARCHES, choice) for choice in searches}
         found |= {self.objective.kind: package_of(OBJECTIVES, self.objective)}
         return {kind: package for kind, package in found.items() if package is not None}
@@ -167,7 +171,7 @@ class StudySettings(StudyPart):
     @property
     def uses_models(self) -> bool:
         """Whether a search takes its points from a model of another package, whose version matters then."""
-        return any((stage.search or self.search).kind in {"ray", "botorch", "surrogate"} for stage in self.all_stages)
+        return any(self.search_of(stage).kind in {"ray", "botorch", "surrogate"} for stage in self.all_stages)
 
     @property
     def single(self) -> StageSettings:

@@ -24,16 +24,15 @@ from emulation.run.simulator import core_version
 from emulation.traces import Recording
 from kmod.ensemble import Ensemble, canonical_json
 from training.errors import TrainingError
-from training.evaluation.executors import ExecutorName, open_executor
+from training.evaluation.executors import ExecutorName, Recorder, open_executor
 from training.evaluation.runner import CaseRunner, model_versions
-from training.evaluation.tasks import Part
+from training.evaluation.tasks import ClassTask, Part, SearchTask
 from training.progress import Progress
 from training.searches import Found, Point, Score, Space, SurrogateChoice
 from training.study.contextual import Contextual, union
 from training.study.ensemble import build_ensemble
 from training.study.journal import Journal
 from training.study.settings import DEFAULTS, StageSettings, StudySettings
-from training.study.tasks import ClassTask, SearchTask
 from training.study.trials import trial_rows
 from training.verification.runs import require_runner
 from training.verification.verify import PREFIX, Verification
@@ -75,17 +74,9 @@ def require_recordings(recordings: Sequence[Recording], study: StudySettings) ->
     return wanted
 
 
-def setting_of(
-    study: StudySettings,
-    *,
-    recordings: Sequence[Recording] = (),
-    unseen: Sequence[Recording] = (),
-    threads: int = 1,
-    progress: Progress | None = None,
-) -> Setting:
-    """The study as its workload needs it."""
-    progress = progress or Progress()
-    return Setting(study.cca, study.levels, study.seed, study.clock, recordings, unseen, threads, progress)
+def setting_of(study: StudySettings, **more: Any) -> Setting:
+    """The study as its workload needs it. more: the recordings, and how the workload runs (Setting)."""
+    return Setting(study.cca, study.levels, study.seed, study.clock, **more)
 
 
 def part_name(stage: StageSettings, group: State) -> str:
@@ -96,30 +87,6 @@ def part_name(stage: StageSettings, group: State) -> str:
 def scaled(point: Point, names: Sequence[str], by_class: Sequence[str], scale: float) -> Point:
     """The point with the parameters `by_class` times `scale`; names: of all its parameters."""
     return tuple(round(value * scale) if name in by_class else value for value, name in zip(point, names, strict=True))
-
-
-class _StudyRecorder:
-    """Records in the journal and shows what an executor reports; see TaskRecorder. parts: all finished ones."""
-
-    def __init__(self, journal: Journal | None, progress: Progress) -> None:
-        self._journal = journal
-        self._progress = progress
-        kept = journal.parts() if journal else {}
-        self.parts = {name: Part.from_json(data) for name, data in kept.items() if not name.startswith(PREFIX)}
-        self.advance = progress.advance
-
-    def snapshot_of(self, name: str) -> Any:
-        return self._journal.snapshot_of(name) if self._journal else None
-
-    def put_snapshot(self, name: str, snapshot: object) -> None:
-        if self._journal:
-            self._journal.put_snapshot(name, snapshot)
-
-    def put(self, name: str, part: Part) -> None:
-        if self._journal:
-            self._journal.put(name, part.to_json())
-        self.parts[name] = part
-        self._progress.finished(name, part.found)
 
 
 @dataclass
@@ -162,30 +129,32 @@ class Study:
         verify = self.settings.verify
         if verify is not None:
             require_runner(verify.runner, self.settings.cca)
-        recorder = _StudyRecorder(journal, self.progress)
-        self._expect(recorder.parts)
+        kept = journal.parts() if journal else {}
+        parts = {name: Part.from_json(data) for name, data in kept.items() if not name.startswith(PREFIX)}
+        recorder = Recorder(journal, self.progress, parts)
+        self._expect(parts)
         contextual: Contextual | None = None
         with open_executor(self.executor, threads=self.threads, address=self.address) as executor:
             for stage in self.settings.all_stages:
-                missing = [group for group in self.groups(stage) if part_name(stage, group) not in recorder.parts]
-                search = stage.search or self.settings.search
+                missing = [group for group in self.groups(stage) if part_name(stage, group) not in parts]
+                search = self.settings.search_of(stage)
                 if isinstance(search, SurrogateChoice):
                     contextual = contextual or self.contextual(journal)
-                    tasks = [self._task(stage, group, recorder.parts) for group in self.groups(stage)]
+                    tasks = [self._task(stage, group, parts) for group in self.groups(stage)]
                     if missing:
                         self.progress.phase(f"searching: {stage.name}", total=contextual.amount(search, tasks))
                         contextual.stage(stage.name, search, tasks, recorder.put)
                     else:
                         contextual.recall(stage.name, tasks)
                     continue
-                tasks = [self._task(stage, group, recorder.parts) for group in missing]
+                tasks = [self._task(stage, group, parts) for group in missing]
                 if tasks:
                     self.progress.phase(f"searching: {stage.name}", total=sum(task.amount for task in tasks))
                     executor.run(tasks, recorder)
-        self.trials = trial_rows(self, recorder.parts)
-        if verify is None:
-            return build_ensemble(self, recorder.parts)
-        parts, verified = Verification(self, recorder.parts, verify).run(journal)
+        self.trials = trial_rows(self, parts)
+        verified = None
+        if verify is not None:
+            parts, verified = Verification(self, parts, verify).run(journal)
         return build_ensemble(self, parts, verified)
 
     def _expect(self, parts: Mapping[str, Part]) -> None:
@@ -200,7 +169,7 @@ class Study:
                     spaces = (s.space(c) for c in range(s.n_classes))
                     points = (space.point([share] * len(space.dimensions)) for space in spaces)
                     known[name] = Part(tuple(Found(point, Score(0.0, 0.0, cases=0)) for point in points), 0)
-            search = stage.search or s.search
+            search = s.search_of(stage)
             if isinstance(search, SurrogateChoice):
                 amount += Contextual.amount(search, tasks)
             else:
@@ -257,7 +226,7 @@ class Study:
             name=part_name(stage, group),
             cca=s.cca,
             names=s.names,
-            search=stage.search or s.search,
+            search=s.search_of(stage),
             classes=tuple(classes),
             cases=tuple(self.workload.cases(states, "training", stage.sample)),
             rounds=s.rounds,

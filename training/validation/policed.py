@@ -47,7 +47,7 @@ from training.evaluation.runner import CaseRunner
 from training.intervals import LEAST_SEEDS, student_t95, wilson_95
 from training.objectives import RetransmissionSettings, Tally, ratio_error
 from training.objectives.retransmissions import LeastRetransmissions, goodput_shares, retransmitted_shares
-from training.study.ensemble import single_sets
+from training.study.ensemble import require_singles
 from training.study.settings import StudySettings
 from training.study.study import setting_of
 from training.validation.states import places_of
@@ -80,9 +80,7 @@ def validate_policed(
         TrainingError: there are too few runs for an interval, the ensemble has no single sets, or the study has another
             workload or objective.
     """
-    singles = single_sets(ensemble)
-    if singles is None:
-        raise TrainingError("report: expected an ensemble with its best single set, got one without; train it anew")
+    singles = require_singles(ensemble)
     if runs < 2 * LEAST_SEEDS:
         raise TrainingError(f"report: expected at least {2 * LEAST_SEEDS} runs of a state, got {runs}")
     text = table_text(ensemble, Deployment("evaluation", "validated", 1))

@@ -23,15 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from emulation import Delays, FlowSpec, LinkSpec, QoS, Scenario, simulate_many
+from emulation import Delays, FlowSpec, LinkSpec, QoS, Scenario
 from emulation.scenario.files import first_fault
 from emulation.traces import Recording
 from kmod.ensemble import DelayClass, Deployment, Ensemble, table_text
 from training.errors import TrainingError
 from training.intervals import drawn_percentiles, drawn_weights, interval_95
-from training.study.ensemble import single_sets
+from training.study.ensemble import require_singles
 from training.study.settings import study_of
-from training.workloads.epochs import default_values, flat_text
+from training.workloads.epochs import default_table, simulate_with_progress
 
 __all__ = ["Path", "require_targets", "validate"]
 
@@ -159,15 +159,7 @@ def _run_schemes(
         for (scheme, c), flow in flows.items()
         for r in recordings
     ]
-    done_s = 0.0
-
-    def tell(done: int) -> None:
-        nonlocal done_s
-        seconds = sum(s.duration_s for s in scenarios[:done])
-        progress(seconds - done_s)
-        done_s = seconds
-
-    results = simulate_many(scenarios, threads=threads, progress=tell)
+    results = simulate_with_progress(scenarios, threads=threads, advance=progress)
     n = len(recordings)
     return {key: results[i * n : (i + 1) * n] for i, key in enumerate(flows)}
 
@@ -187,27 +179,16 @@ def require_targets(ensemble: Ensemble) -> None:
 
 
 def _flows(ensemble: Ensemble) -> dict[tuple[str, int], FlowSpec]:
-    singles = single_sets(ensemble)
-    if singles is None:
-        raise TrainingError("evaluate: expected an ensemble with its best single sets, got one without; train it anew")
+    singles = require_singles(ensemble)
     text = table_text(ensemble, Deployment("evaluation", "validated", 1))
-    flows = {("default", 0): _reference_flow(ensemble)}
+    # With the defaults, and yet with epochs, so that it measures its level as the ensemble's flows do.
+    defaults = default_table(ensemble.cca, epoch_ms=ensemble.epoch_ms, estimate_ms=ensemble.estimate_ms,
+                             axis=ensemble.axes[0])  # fmt: skip
+    flows = {("default", 0): FlowSpec(cca=ensemble.cca, ensemble_text=defaults)}
     for c, values in enumerate(singles):
         flows["ensemble", c] = FlowSpec(cca=ensemble.cca, ensemble_text=text, delay_class=c)
         flows["single", c] = FlowSpec(cca=ensemble.cca, params=values)
     return flows
-
-
-def _reference_flow(ensemble: Ensemble) -> FlowSpec:
-    """A flow with the defaults that measures its level in the same way as the ensemble's flows."""
-    text = flat_text(
-        ensemble.cca,
-        epoch_ms=ensemble.epoch_ms,
-        estimate_ms=ensemble.estimate_ms,
-        axis=ensemble.axes[0],
-        values=default_values(ensemble.cca),
-    )
-    return FlowSpec(cca=ensemble.cca, ensemble_text=text)
 
 
 def _levels(ensemble: Ensemble, runs: Sequence[QoS]) -> list[NDArray[np.int64]]:

@@ -38,13 +38,13 @@ from training.evaluation.runner import CaseRunner
 from training.intervals import drawn_percentiles, drawn_weights, interval_95, student_t95
 from training.objectives import DelayObjective, DelaySettings, Objective, Pool, Tally
 from training.searches import Point
-from training.study.ensemble import single_sets
+from training.study.ensemble import require_singles
 from training.study.settings import StudySettings
 from training.workloads import Case, State
 from training.workloads.axes import level_bounds
 from training.workloads.epochs import default_values
 
-__all__ = ["OTHERS", "compare", "compare_costs", "places_of", "summary", "validate_states"]
+__all__ = ["OTHERS", "compare", "compare_costs", "places_of", "points_of", "summary", "validate_states"]
 
 Floats = NDArray[np.float64]
 OTHERS = ("default", "single")
@@ -97,9 +97,6 @@ def validate_states(
     Raises:
         TrainingError: there is no state to validate, or the ensemble has no single sets.
     """
-    singles = single_sets(ensemble)
-    if singles is None:
-        raise TrainingError("report: expected an ensemble with its best single sets, got one without; train it anew")
     if not states:
         raise TrainingError("report: expected a state with enough unseen epochs, got none; give more traces")
     objectives = study.objective.objectives(study.cca, "validation")
@@ -107,15 +104,20 @@ def validate_states(
     rows = []
     for state, cases in states.items():
         for number, objective in enumerate(objectives):
-            sets = {"learned": ensemble.row(state, number), "default": default_values(ensemble.cca),
-                    "single": singles[number]}  # fmt: skip
-            points = {name: tuple(values[column] for column in study.names) for name, values in sets.items()}
+            points = points_of(study, ensemble, state, number)
             rows.append({
                 "state": list(state), **places_of(study, state), "class": number, **_class_of(study, number),
-                "cases": len(cases), "values": sets["learned"], **_row(runner, cases, objective, points),
+                "cases": len(cases), "values": ensemble.row(state, number), **_row(runner, cases, objective, points),
             })  # fmt: skip
         progress(1.0)
     return rows
+
+
+def points_of(study: StudySettings, ensemble: Ensemble, state: State, number: int) -> dict[str, Point]:
+    """The sets that are compared in a state and class: its learned row, the defaults, and the best single set."""
+    sets = {"learned": ensemble.row(state, number), "default": default_values(ensemble.cca),
+            "single": require_singles(ensemble)[number]}  # fmt: skip
+    return {name: tuple(values[column] for column in study.names) for name, values in sets.items()}
 
 
 def places_of(study: StudySettings, state: State) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class Verification:
         for contest in contests:
             its = cases[contest.state]
             points = [each.found.point for each in contest.finalists]
-            real = [self._tallies(contest.state, self._trial(p), its, runs, self._trials(contest)) for p in points]
+            real = [self._tallies(contest, p, runs) for p in points]
             choice = choose(real, objective=self._plain[contest.delay_class],
                             lenient=self._lenient[contest.delay_class],
                             confidence=self._settings.confidence)  # fmt: skip
@@ -170,10 +170,6 @@ class Verification:
         s = self._study.settings
         return Trial(s.cca, dict(zip(s.names, point, strict=True)))
 
-    def _trials(self, contest: Contest) -> list[Trial]:
-        """The algorithms, with their defaults, that the objective of a class compares with."""
-        return [Trial(name) for name in self._plain[contest.delay_class].references]
-
     def _task_name(self, state: State, trial: Trial) -> str:
         text = canonical_json([trial.cca, dict(trial.params)])
         return PREFIX + "-".join([*(f"{level:02d}" for level in state), hashlib.sha256(text).hexdigest()[:12]])
@@ -191,8 +187,7 @@ class Verification:
                 if name.startswith(PREFIX) and part["made_with"] == versions}  # fmt: skip
         tasks: dict[str, VerifyTask] = {}
         for contest in contests:
-            trials = [self._trial(each.found.point) for each in contest.finalists] + self._trials(contest)
-            for trial in trials:
+            for trial in [*(self._trial(each.found.point) for each in contest.finalists), *self._rivals(contest)]:
                 name = self._task_name(contest.state, trial)
                 scenarios = tuple(case.scenario for case in cases[contest.state])
                 missing = tuple(n for n in range(len(scenarios)) if f"{name}-{n}" not in runs)
@@ -211,14 +206,21 @@ class Verification:
         run_in_turn(list(tasks.values()), keep)
         return runs
 
-    def _tallies(
-        self, state: State, trial: Trial, cases: Sequence[Case], runs: Mapping[str, Any], references: Sequence[Trial]
-    ) -> list[Tally]:
+    def _rivals(self, contest: Contest) -> list[Trial]:
+        """The algorithms, with their defaults, that the objective of a class compares with."""
+        return [Trial(name) for name in self._plain[contest.delay_class].references]
+
+    def _tallies(self, contest: Contest, point: Point, runs: Mapping[str, Any]) -> list[Tally]:
+        """The runs of a point, with those of the algorithms that it is compared with, in the order of the cases."""
+
+        def run(trial: Trial, number: int) -> Any:
+            return runs[self._run_name(contest.state, trial, number)]
+
+        rivals = self._rivals(contest)
         return [
-            tally_of(runs[self._run_name(state, trial, n)],
-                     references={one.cca: tally_of(runs[self._run_name(state, one, n)]) for one in references})
-            for n in range(len(cases))
-        ]  # fmt: skip
+            tally_of(run(self._trial(point), n), references={one.cca: tally_of(run(one, n)) for one in rivals})
+            for n in range(self._settings.runs)
+        ]
 
     def _simulated(self, cases: Sequence[Case], points: Sequence[Point]) -> list[list[Tally]]:
         """The simulator's tallies of the same runs: [point][case]."""

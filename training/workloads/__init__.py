@@ -19,18 +19,8 @@ from training.workloads.epochs import Epochs, EpochsSettings
 from training.workloads.policed import Policed, PolicedSettings
 
 __all__ = [
-    "Case",
-    "ClockSettings",
-    "Epochs",
-    "EpochsSettings",
-    "Policed",
-    "PolicedSettings",
-    "Purpose",
-    "Sample",
-    "Setting",
-    "State",
-    "Workload",
-    "WorkloadSettings",
-]
+    "Case", "ClockSettings", "Epochs", "EpochsSettings", "Policed", "PolicedSettings", "Purpose", "Sample",
+    "Setting", "State", "Workload", "WorkloadSettings",
+]  # fmt: skip
 
 WorkloadSettings = Annotated[EpochsSettings | PolicedSettings, Field(discriminator="kind")]

@@ -7,9 +7,10 @@ A case is plain data that can be sent to another process. It holds its piece of 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -101,17 +102,22 @@ class Setting:
     progress: Progress = field(default_factory=Progress)
 
 
-class Workload(Protocol):
+class Workload(ABC):
     """The traffic and links that a study trains on, by network state."""
 
     def source(self, state: State) -> State:
         """The state whose row a state takes: itself, or another one where it has too little training data."""
+        return state
 
+    @abstractmethod
     def cases(self, states: Sequence[State], purpose: Purpose, sample: Sample) -> list[Case]:
         """The cases of these states together; none where there are none. sample: a stage's choice of them."""
 
     def of_state(self, state: State) -> dict[str, Any]:
         """JSON data for the provenance of a state."""
+        del state
+        return {}
 
     def provenance(self) -> dict[str, Any]:
         """JSON data for the provenance of all states."""
+        return {}

@@ -9,12 +9,13 @@ enters an epoch online has already passed them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from emulation.run.qos import QoS
 from emulation.run.simulator import simulate_many
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.traces import Recording
@@ -22,11 +23,21 @@ from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, Deployment, Ensemble, table_text
 from training.fields import StudyPart
 from training.workloads.axes import level_bounds
-from training.workloads.case import Case, Purpose, Sample, Setting, State
-from training.workloads.plan import LevelPlan, by_level, choose, gather, plan_levels
-from training.workloads.states import Confusion, StateEpoch, Turn, confusion, epochs_of
+from training.workloads.case import Case, Purpose, Sample, Setting, State, Workload
+from training.workloads.levels import (
+    Confusion,
+    LevelPlan,
+    StateEpoch,
+    Turn,
+    by_level,
+    choose,
+    confusion,
+    epochs_of,
+    gather,
+    plan_levels,
+)  # fmt: skip
 
-__all__ = ["Epochs", "EpochsSettings", "LinkSettings", "default_values", "flat_text"]
+__all__ = ["Epochs", "EpochsSettings", "LinkSettings", "default_table", "default_values", "simulate_with_progress"]
 
 DIGITS = 6
 
@@ -78,28 +89,37 @@ class EpochsSettings(StudyPart):
         return Epochs(self, setting)
 
 
+def simulate_with_progress(
+    scenarios: Sequence[Scenario], *, threads: int | None, advance: Callable[[float], None]
+) -> list[QoS]:
+    """Run the scenarios. advance: called with the seconds of scenarios that were simulated since the previous call."""
+    done_s = 0.0
+
+    def progress(done: int) -> None:
+        nonlocal done_s
+        seconds = sum(scenario.duration_s for scenario in scenarios[:done])
+        advance(seconds - done_s)
+        done_s = seconds
+
+    return simulate_many(scenarios, threads=threads, progress=progress)
+
+
 def default_values(cca: str) -> dict[str, int]:
     """The tuned parameters of an algorithm at their defaults."""
     return {spec.name: spec.default for spec in ALGORITHMS[cca].tuned}
 
 
-def flat_text(cca: str, *, epoch_ms: int, estimate_ms: int, axis: Axis, values: Mapping[str, int]) -> str:
-    """A table with one parameter set in every row: its flows measure their states, and adapt nothing."""
+def default_table(cca: str, *, epoch_ms: int, estimate_ms: int, axis: Axis) -> str:
+    """A table with the defaults in every row: its flows measure their states, and adapt nothing."""
+    values = default_values(cca)
     table = Ensemble(
-        cca=cca,
-        epoch_ms=epoch_ms,
-        estimate_ms=estimate_ms,
-        epsilon_pct=None,
-        classes=(),
-        axes=(axis,),
-        columns=tuple(values),
-        rows=(tuple(values.values()),) * axis.count,
+        cca, epoch_ms, estimate_ms, None, (), (axis,), tuple(values), (tuple(values.values()),) * axis.count
     )
     return table_text(table, Deployment("training", "reference", 1))
 
 
-class Epochs:
-    """Epochs of recorded links; a `Workload`. A state is a level of throughput and, if there is one, of minimum RTT."""
+class Epochs(Workload):
+    """Epochs of recorded links. A state is a level of throughput and, if there is one, of minimum RTT."""
 
     def __init__(self, settings: EpochsSettings, setting: Setting) -> None:
         self._settings = settings
@@ -218,22 +238,14 @@ class Epochs:
     def turns(self, recordings: Sequence[Recording], rtt: int = 0) -> list[list[Turn]]:
         """The ends of the epochs of a default flow on each recording, and what it measured, by the core's own clock."""
         setting = self._setting
-        text = flat_text(setting.cca, epoch_ms=setting.clock.epoch_s * 1000, estimate_ms=setting.clock.estimate_ms,
-                         axis=self._axis, values=default_values(setting.cca))  # fmt: skip
+        text = default_table(setting.cca, epoch_ms=setting.clock.epoch_s * 1000, estimate_ms=setting.clock.estimate_ms,
+                             axis=self._axis)  # fmt: skip
         flow = FlowSpec(cca=setting.cca, ensemble_text=text)
         scenarios = [
             Scenario(name=r.name, link=self._link(r, rtt), flows=(flow,), duration_s=r.duration_s, seed=setting.seed)
             for r in recordings
         ]
-        done_s = 0.0
-
-        def progress(done: int) -> None:
-            nonlocal done_s
-            seconds = sum(r.duration_s for r in recordings[:done])
-            setting.progress.advance(seconds - done_s)
-            done_s = seconds
-
-        results = simulate_many(scenarios, threads=setting.threads, progress=progress)
+        results = simulate_with_progress(scenarios, threads=setting.threads, advance=setting.progress.advance)
         return [
             [Turn(round(turn.at_ms), turn.measured_bytes_per_s) for turn in result.flows[0].epoch_ends]
             for result in results

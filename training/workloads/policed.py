@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -30,7 +30,7 @@ from emulation.traces import Recording, place_of
 from kmod.ensemble import Axis
 from training.fields import StudyPart
 from training.workloads.axes import level_bounds
-from training.workloads.case import Case, Purpose, Sample, Setting, State
+from training.workloads.case import Case, Purpose, Sample, Setting, State, Workload
 
 __all__ = ["KINDS", "PURPOSES", "Kind", "Policed", "PolicedSettings"]
 
@@ -143,8 +143,8 @@ class _Draw:
         return float(low * math.exp(self._rng.random() * math.log(high / low)))
 
 
-class Policed:
-    """Cases with and without rate limits; a `Workload`."""
+class Policed(Workload):
+    """Cases with and without rate limits."""
 
     def __init__(self, settings: PolicedSettings, setting: Setting) -> None:
         self._settings = settings
@@ -153,19 +153,6 @@ class Policed:
         self._rate_at = names.index("limit" if "limit" in names else "throughput")
         self._rtt_at = names.index("min_rtt") if "min_rtt" in names else None
         self._flow = FlowSpec(cca=setting.cca)
-
-    def source(self, state: State) -> State:
-        """See Workload: every state has cases of its own."""
-        return state
-
-    def of_state(self, state: State) -> dict[str, Any]:
-        """See Workload."""
-        del state
-        return {}
-
-    def provenance(self) -> dict[str, Any]:
-        """See Workload."""
-        return {}
 
     def cases(self, states: Sequence[State], purpose: Purpose, sample: Sample) -> list[Case]:
         """See Workload. Each level of the round trip has its share of downloads without a limit."""

@@ -37,11 +37,6 @@ def told(capsys: Capture, plan_file: Path, *words: str, status: int = 0) -> str:
     return out or err
 
 
-def test_help_has_an_example(capsys: Capture) -> None:
-    assert run(["--help"]) == 0
-    assert "  python -m experiments fidelity --short\n" in capsys.readouterr().out
-
-
 def test_it_prints_each_error_and_each_target(kernel: StandInKernel, plan_file: Path, capsys: Capture) -> None:
     del kernel
     out = told(capsys, plan_file, "--enforce")
@@ -92,14 +87,13 @@ def test_json_says_the_same(kernel: StandInKernel, plan_file: Path, capsys: Capt
     assert (cubic["runs"], cubic["seeds"], cubic["unexplained"]) == (2, 3, ["throughput"])
 
 
-def test_kept_runs_nothing(kernel: StandInKernel, plan_file: Path, capsys: Capture) -> None:
+def test_kept_runs_nothing_and_json_says_why_it_is_empty(
+    kernel: StandInKernel, plan_file: Path, capsys: Capture
+) -> None:
     out = told(capsys, plan_file, "--kept", status=2)
     assert out.splitlines()[-1] == "fidelity: 0 cases compared, 4 without runs: no verdict"
     assert not kernel.ran
     assert not (plan_file.parent / "work").exists()
-
-
-def test_without_runs_json_says_why_it_is_empty(plan_file: Path, capsys: Capture) -> None:
     words = ["--plan", str(plan_file), "--work", str(plan_file.parent / "work"), "--kept", "--json"]
     assert run(words) == 2
     out, err = capsys.readouterr()

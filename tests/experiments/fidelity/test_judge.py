@@ -68,25 +68,30 @@ def test_the_picture_cuts_off_no_range_of_the_kernels_runs(plan: Plan, case: Cas
         assert all(left < end < right for line in axes.lines[:2] for end in np.asarray(line.get_xdata(), dtype=float))
 
 
+THROUGHPUT, DELAY, RETRANSMITTED = ("throughput_mbps", 0), ("delay_ms", 1), ("retransmitted", 2)
+
+
 @pytest.mark.parametrize(
-    ("real_ms", "simulated_ms", "judged"),
+    ("figure", "sides", "judged"),
     [
-        (20, 25, "within"),
-        (20, 25.1, "outside"),
-        (20, 35, "outside"),
-        (20, 35.1, "beyond"),
-        (200, 220, "within"),
-        (200, 220.1, "outside"),
-        (200, 260, "outside"),
-        (200, 139.9, "beyond"),
-        (0, 5, "within"),
+        (THROUGHPUT, (10, 10.5), "within"), (THROUGHPUT, (10, 10.51), "outside"),
+        (THROUGHPUT, (10, 8.5), "outside"), (THROUGHPUT, (10, 8.49), "beyond"),
+        # By a share or by ms, whichever is more.
+        (DELAY, (20, 25), "within"), (DELAY, (20, 25.1), "outside"), (DELAY, (20, 35), "outside"),
+        (DELAY, (20, 35.1), "beyond"), (DELAY, (200, 220), "within"), (DELAY, (200, 220.1), "outside"),
+        (DELAY, (200, 260), "outside"), (DELAY, (200, 139.9), "beyond"), (DELAY, (0, 5), "within"),
+        # By points; no line for what is beyond was asked for.
+        (RETRANSMITTED, (0.02, 0.035), "within"), (RETRANSMITTED, (0.02, 0.0351), "outside"),
+        (RETRANSMITTED, (0.02, 0.005), "within"), (RETRANSMITTED, (0.02, 0.0), "outside"),
     ],
-)
-def test_delay_is_judged_by_a_share_or_by_ms_whichever_is_more(
-    plan: Plan, case: Case, real_ms: float, simulated_ms: float, judged: str
+)  # fmt: skip
+def test_each_figure_is_judged_by_its_target(
+    plan: Plan, case: Case, figure: tuple[str, int], sides: tuple[float, float], judged: str
 ) -> None:
-    delay = compared(plan, case, [run(delay_ms=real_ms)], [run(delay_ms=simulated_ms)]).errors[1]
-    assert (delay.is_within, delay.is_beyond) == (judged == "within", judged == "beyond")
+    name, at = figure
+    real, simulated = ([run(**{name: value})] for value in sides)
+    error = compared(plan, case, real, simulated).errors[at]
+    assert (error.is_within, error.is_beyond) == (judged == "within", judged == "beyond")
 
 
 def test_what_chance_makes_of_medians_is_taken_off_before_a_case_is_beyond(plan: Plan, case: Case) -> None:
@@ -111,24 +116,6 @@ def test_cases_that_may_be_beyond_are_counted_apart(plan: Plan, case: Case) -> N
     outcome = Outcome(case, real=[run(delay_ms=value) for value in (50, 60, 90)], simulated=[run(delay_ms=80).figures])
     verdict = next(one for one in verdicts_of(plan, [outcome], compare(plan, [outcome])) if "delay never" in one.line)
     assert (verdict.found, verdict.holds) == ("0 of 1 case exceed it, and 1 by no more than chance explains", True)
-
-
-@pytest.mark.parametrize(
-    ("simulated_mbps", "is_within", "is_beyond"),
-    [(10.5, True, False), (10.51, False, False), (8.5, False, False), (8.49, False, True)],
-)
-def test_throughput_is_judged_by_a_share(
-    plan: Plan, case: Case, simulated_mbps: float, is_within: bool, is_beyond: bool
-) -> None:
-    throughput = compared(plan, case, [run(10)], [run(simulated_mbps)]).errors[0]
-    assert (throughput.is_within, throughput.is_beyond) == (is_within, is_beyond)
-
-
-@pytest.mark.parametrize(("simulated", "is_within"), [(0.035, True), (0.0351, False), (0.005, True), (0.0, False)])
-def test_retransmissions_are_judged_by_points(plan: Plan, case: Case, simulated: float, is_within: bool) -> None:
-    retransmitted = compared(plan, case, [run(retransmitted=0.02)], [run(retransmitted=simulated)]).errors[2]
-    assert retransmitted.is_within == is_within
-    assert not retransmitted.is_beyond, "no line for it was asked for"
 
 
 def test_a_case_without_runs_of_one_side_is_not_compared(plan: Plan, case: Case) -> None:

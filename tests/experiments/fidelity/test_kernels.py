@@ -63,6 +63,8 @@ def test_runs_that_are_kept_are_not_run_again(kernel: StandInKernel, choose: Cho
     assert again == first
     assert {len(found.real) for found in again.values()} == {2}
     assert {len(found.simulated) for found in again.values()} == {3}
+    assert len(run(choose("fast"), tmp_path, runs=3)["fast/cubic"].real) == 3
+    assert len(kernel.ran) == 5
 
 
 def test_a_run_that_another_kernel_or_scenario_made_is_made_anew(
@@ -86,12 +88,6 @@ def test_a_run_that_another_kernel_or_scenario_made_is_made_anew(
     run([case], tmp_path)
     run([longer], tmp_path)
     assert len(kernel.ran) == 8
-
-
-def test_more_runs_are_added_to_those_that_are_kept(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
-    run(choose("fast"), tmp_path, runs=1)
-    assert len(run(choose("fast"), tmp_path, runs=3)["fast/cubic"].real) == 3
-    assert len(kernel.ran) == 3
 
 
 def test_a_case_may_ask_for_several_times_the_runs(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
@@ -159,10 +155,7 @@ def test_guests_run_side_by_side_and_a_run_that_fails_takes_none_with_it(
     told: list[tuple[int, int]] = []
     meet = threading.Barrier(2)
 
-    def boot(
-        scenarios: Sequence[Scenario],
-        each: Callable[[int, QoS | EmulationError], None],
-    ) -> None:
+    def boot(scenarios: Sequence[Scenario], each: Callable[[int, QoS | EmulationError], None]) -> None:
         if len(scenarios) == 2:
             meet.wait(20)  # broken unless two are there
         kernel.emulate_each(scenarios, each)
@@ -190,10 +183,7 @@ def test_guests_run_side_by_side_and_a_run_that_fails_takes_none_with_it(
 def test_a_guest_that_dies_loses_only_what_it_had_not_told(
     kernel: StandInKernel, choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def boot(
-        scenarios: Sequence[Scenario],
-        each: Callable[[int, QoS | EmulationError], None],
-    ) -> None:
+    def boot(scenarios: Sequence[Scenario], each: Callable[[int, QoS | EmulationError], None]) -> None:
         kernel.emulate_each(scenarios[:1], each)
         if len(scenarios) > 1:
             raise EmulationError("vm: the guest went down")
@@ -315,10 +305,7 @@ def test_a_run_depends_on_the_bytes_of_its_runner_and_in_the_guest_on_those_of_t
 def test_the_first_run_of_each_case_comes_before_the_second_of_any(choose: Choose) -> None:
     tasks = tasks_of(choose("cubic"), count=2)
     assert [(task.case.key, task.number) for task in tasks] == [
-        ("slow/cubic", 0),
-        ("fast/cubic", 0),
-        ("slow/cubic", 1),
-        ("fast/cubic", 1),
+        (key, number) for number in (0, 1) for key in ("slow/cubic", "fast/cubic")
     ]
 
 

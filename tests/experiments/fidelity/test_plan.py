@@ -18,6 +18,12 @@ from .conftest import PLAN
 Choose = Callable[..., list[Case]]
 
 
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "plan.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
 def keys(cases: list[Case]) -> list[str]:
     return [case.key for case in cases]
 
@@ -33,23 +39,25 @@ def test_a_case_is_a_scenario_with_an_algorithm_on_its_runner(choose: Choose) ->
     assert [case.scenario.flows[0].cca for case in cases if case.scenario] == ["cubic", "reno", "gr", "cubic"]
 
 
+@pytest.mark.parametrize(("products", "pkts"), [("2", 17), ("0.01", 2)])
+def test_a_buffer_is_told_in_bandwidth_delay_products_and_holds_two_packets_at_least(
+    tmp_path: Path, products: str, pkts: int
+) -> None:
+    """2 x 2 Mbit/s x 50 ms = 25,000 bytes = 16.7 packets of 1500."""
+    path = written(tmp_path, PLAN.replace("buffer_bdp: 2", f"buffer_bdp: {products}"))
+    (case,) = cases_of(load_plan(path), source=path, pieces=Pieces(None), patterns=["slow/cubic"])
+    assert case.scenario is not None
+    assert case.scenario.link.buffer_pkts == pkts
+
+
 def test_a_scenario_may_be_run_elsewhere_than_its_algorithms(tmp_path: Path) -> None:
-    path = tmp_path / "plan.yaml"
-    path.write_text(PLAN.replace("name: slow,", "name: slow, runner: mahimahi,"), encoding="utf-8")
+    path = written(tmp_path, PLAN.replace("name: slow,", "name: slow, runner: mahimahi,"))
     cases = cases_of(load_plan(path), source=path, pieces=Pieces(None), runners=["mahimahi"])
     assert keys(cases) == ["slow/cubic", "slow/reno", "slow/gr", "fast/cubic"]
 
 
-def test_a_buffer_is_told_in_bandwidth_delay_products(choose: Choose) -> None:
-    (case,) = choose("slow/cubic")
-    assert case.scenario is not None
-    # 2 x 2 Mbit/s x 50 ms = 25,000 bytes = 16.7 packets of 1500.
-    assert case.scenario.link.buffer_pkts == 17
-
-
 def test_reductions_name_algorithms_of_the_plan(tmp_path: Path) -> None:
-    path = tmp_path / "plan.yaml"
-    path.write_text(PLAN + "reductions: {reno: cubic}\n", encoding="utf-8")
+    path = written(tmp_path, PLAN + "reductions: {reno: cubic}\n")
     assert load_plan(path).reductions == {"reno": "cubic"}
     path.write_text(PLAN + "reductions: {reno: cubic, gr: bbr}\n", encoding="utf-8")
     with pytest.raises(EmulationError, match=r"reductions: expected algorithms of the plan, got bbr"):
@@ -62,14 +70,6 @@ def test_plans_of_the_repository_can_be_read(path: Path) -> None:
     assert set(plan.reductions) <= {cca for of in plan.algorithms.values() for cca in of}
 
 
-def test_a_tiny_buffer_still_holds_two_packets(tmp_path: Path) -> None:
-    path = tmp_path / "plan.yaml"
-    path.write_text(PLAN.replace("buffer_bdp: 2", "buffer_bdp: 0.01"), encoding="utf-8")
-    (case,) = cases_of(load_plan(path), source=path, pieces=Pieces(None), patterns=["slow/cubic"])
-    assert case.scenario is not None
-    assert case.scenario.link.buffer_pkts == 2
-
-
 def test_cases_are_chosen_by_a_part_of_their_name_or_a_pattern(choose: Choose) -> None:
     assert keys(choose("cubic")) == ["slow/cubic", "fast/cubic"]
     assert keys(choose("slow/*r?no")) == ["slow/reno"]
@@ -79,8 +79,7 @@ def test_cases_are_chosen_by_a_part_of_their_name_or_a_pattern(choose: Choose) -
 
 
 def test_a_whole_name_means_that_case_alone(tmp_path: Path) -> None:
-    path = tmp_path / "plan.yaml"
-    path.write_text(PLAN.replace("name: fast", "name: not-slow").replace("fast/", "not-slow/"), encoding="utf-8")
+    path = written(tmp_path, PLAN.replace("name: fast", "name: not-slow").replace("fast/", "not-slow/"))
 
     def chosen(pattern: str) -> list[str]:
         return keys(cases_of(load_plan(path), source=path, pieces=Pieces(None), patterns=[pattern]))
@@ -90,9 +89,7 @@ def test_a_whole_name_means_that_case_alone(tmp_path: Path) -> None:
 
 
 def test_the_short_version_takes_less_time(tmp_path: Path) -> None:
-    path = tmp_path / "plan.yaml"
-    path.write_text(PLAN.replace("name: fast,", "name: fast, times: 4,"), encoding="utf-8")
-    assert "times: 4" in path.read_text(encoding="utf-8")
+    path = written(tmp_path, PLAN.replace("name: fast,", "name: fast, times: 4,"))
     (case,) = cases_of(load_plan(path), source=path, pieces=Pieces(None), short=True)
     assert case.key == "fast/cubic"
     assert case.scenario is not None
@@ -127,9 +124,8 @@ def test_the_guest_has_shorter_and_fewer_runs_where_the_plan_says_so(tmp_path: P
     ],
 )
 def test_a_plan_that_contradicts_itself_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
-    path = tmp_path / "plan.yaml"
     assert old in PLAN
-    path.write_text(PLAN.replace(old, new), encoding="utf-8")
+    path = written(tmp_path, PLAN.replace(old, new))
     with pytest.raises(EmulationError, match=words.replace("[", r"\[")) as refused:
         load_plan(path)
     assert str(refused.value).startswith(str(path))
@@ -146,8 +142,7 @@ def test_a_plan_that_contradicts_itself_is_refused(tmp_path: Path, old: str, new
     ],
 )
 def test_a_scenario_that_is_none_is_refused_by_name(tmp_path: Path, link: str, words: str) -> None:
-    path = tmp_path / "plan.yaml"
-    path.write_text(PLAN.replace("{rate_mbps: 2, rtt_ms: 50, buffer_bdp: 2}", link), encoding="utf-8")
+    path = written(tmp_path, PLAN.replace("{rate_mbps: 2, rtt_ms: 50, buffer_bdp: 2}", link))
     with pytest.raises(EmulationError, match=words):
         cases_of(load_plan(path), source=path, pieces=Pieces(None))
 
@@ -226,12 +221,3 @@ def test_the_short_version_fits_into_four_minutes_even_with_one_run_at_a_time() 
     lasts_s = [case.scenario.duration_s + around_s for case in cases if case.scenario is not None]
     assert len(lasts_s) == len(plan.short.cases)
     assert plan.short.runs * sum(lasts_s) <= 240
-
-
-def test_every_line_of_the_targets_is_the_one_that_was_asked_for() -> None:
-    targets = load_plan(DEFAULT_PLAN).targets
-    throughput, delay, resent = targets.throughput, targets.queueing_delay, targets.retransmissions
-    assert (throughput.within, throughput.at_least, throughput.never_beyond) == (0.05, 0.9, 0.15)
-    assert (delay.within, delay.within_units, delay.at_least) == (0.10, 5, 0.8)
-    assert (delay.never_beyond, delay.never_beyond_units) == (0.30, 15)
-    assert (resent.within_units, resent.at_least) == (1.5, 0.8)

@@ -16,7 +16,7 @@ from emulation.traces import Recording, Trace
 from experiments.command import run_parts
 from experiments.roccet import ROCCET, command
 from experiments.roccet.cases import pieces_of
-from experiments.roccet.settings import LinksSettings, bdp_pkts, load_settings, named_scenarios
+from experiments.roccet.settings import LinksSettings, load_settings
 from tests.figures import is_inside
 from training.errors import TrainingError
 
@@ -57,22 +57,6 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
         times_ms = np.sort(np.random.default_rng(number).integers(1, 15_000, 8000))
         (folder / dataset / "a.down").write_text("\n".join(map(str, times_ms)) + "\n15000\n", encoding="ascii")
     return folder
-
-
-def test_the_configuration_holds_what_the_issue_names() -> None:
-    found = load_settings(CONFIGS / "reports" / "roccet.yaml")
-    assert found.seeds >= 5
-    assert min(found.recorded.stationary.runs, found.recorded.mobile.runs) >= 100
-    assert (found.share.roccet_flows[0], found.share.roccet_flows[-1]) == (1, 32)
-    assert (found.share.buffers_bdp[0], found.share.buffers_bdp[-1]) == (1, 64)
-    links = {(s.link.rate_mbps, s.link.rtt_ms, s.duration_s) for s in named_scenarios(found.share.scenarios).values()}
-    assert links == {(50, 30, 120), (10, 40, 120)}
-    halved = list(named_scenarios(found.halved.scenarios).values())
-    assert [s.link.rtt_ms for s in halved] == [30, 40]
-    assert all([step.rate_mbps for step in s.link.steps] == [50, 25] and s.duration_s == 35 for s in halved)
-    assert [round(bdp_pkts(s)) for s in halved] == [125, 167]
-    (frozen,) = named_scenarios((found.frozen.scenario,)).values()
-    assert frozen.duration_s == 60
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [

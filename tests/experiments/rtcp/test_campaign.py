@@ -82,18 +82,6 @@ def even(name: str, *, seconds: int, every_ms: int = 1) -> Recording:
     return Recording(name, "made", Trace(name, times, seconds * 1000), (), (name,))
 
 
-def test_the_configuration_holds_what_the_issue_names() -> None:
-    found = load_settings(CONFIG)
-    of = {name: (place.rate_mbps, place.bucket_bytes, place.rtt_ms) for name, place in found.limited.items()}
-    assert of == {"op1": (2.07, 733_000, 36), "op2": (1.3, 385_000, 18), "op3": (1.04, 223_000, 21)}
-    assert [place.rtt_ms for place in found.unlimited.values()] == [45, 36, 45]
-    assert (min(found.buffers_pkts), max(found.buffers_pkts)) == (30, 1000)
-    assert (found.seeds, found.runs, found.sizes_bytes[-1]) == (40, 1000, 32_000_000)
-    assert (min(found.map.buckets_bytes), max(found.map.buckets_bytes)) == (4000, 3_000_000)
-    assert (min(found.map.rates_mbps), max(found.map.rates_mbps)) == (0.2, 20)
-    assert all(place.model.is_file() for place in found.unlimited.values())
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -102,12 +102,8 @@ def judged(results: RtcpResults, *names: str) -> dict[str, bool]:
     return {row["statement"]: row["agrees"] for row in judge(RTCP, parts, results)}
 
 
-def outcomes(results: RtcpResults) -> dict[str, bool]:
-    return judged(results)
-
-
 def test_what_the_paper_found_agrees_with_every_statement() -> None:
-    found = outcomes(made())
+    found = judged(made())
     assert set(found) == {statement.name for part in PARTS for statement in part.statements}
     assert {name for name, agrees in found.items() if not agrees} == set()
 
@@ -175,7 +171,7 @@ def test_what_the_paper_found_agrees_with_every_statement() -> None:
     ],
 )
 def test_each_statement_differs_where_its_figure_does(change: str, value: float, differing: str) -> None:
-    found = outcomes(made(**{change: value}))
+    found = judged(made(**{change: value}))
     assert not found[differing]
 
 
@@ -201,15 +197,15 @@ def test_what_has_no_cell_in_the_paper_is_not_held_against_it() -> None:
 def test_a_second_connection_is_judged_by_its_best_cell() -> None:
     worse = {f"second-op1-{cca}-{size} retransmission_rate": 0.1
              for cca in ("rtcp-cubic", "rtcp-bbr", "rtcp-bbr3") for size in SETTINGS.sizes_bytes[1:]}  # fmt: skip
-    assert not outcomes(made(**worse))["6.1-10"]
+    assert not judged(made(**worse))["6.1-10"]
     del worse["second-op1-rtcp-bbr-4000000 retransmission_rate"]
-    assert outcomes(made(**worse))["6.1-10"]
+    assert judged(made(**worse))["6.1-10"]
 
 
 def test_what_is_outside_the_map_and_behind_other_operators_is_shown_and_not_judged() -> None:
     changes = {"map-130000-rtcp-bbr-6 limited": 0.0, "map-260000-rtcp-bbr-10 limited": 0.0,
                "detection-op2-rtcp-bbr-limited bucket_bytes": 1e6}  # fmt: skip
-    found = outcomes(made(**changes))
+    found = judged(made(**changes))
     assert found["L-1"]
     assert found["K-5"]
 
@@ -223,10 +219,10 @@ def test_guards_make_no_difference_where_chance_could_be_all_of_it(taken: int, d
         if key[:2] == ("detection", "op4m"):
             columns["ever_limited"] = (runs < taken).astype(float)
             columns["limited"] = (runs >= SETTINGS.runs - 2).astype(float)
-    assert outcomes(whole)["K-4"] == differs
+    assert judged(whole)["K-4"] == differs
 
 
 def test_detection_must_have_begun_in_enough_runs() -> None:
     never = {f"detection-{place}-{cca}-unlimited triggered": 0.0
              for place in ("op4", "op5", "op4m") for cca in ("rtcp-bbr", "rtcp-cubic")}  # fmt: skip
-    assert not outcomes(made(**never))["issue-1"]
+    assert not judged(made(**never))["issue-1"]

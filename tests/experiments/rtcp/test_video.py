@@ -31,16 +31,6 @@ def scenarios_of(chosen: RtcpSettings, cell: Cell) -> list[Scenario]:
     return [*next(case for case in cases(chosen) if case.key == cell).scenarios()]
 
 
-def test_the_video_is_that_of_the_paper() -> None:
-    found = load_settings(CONFIG).video
-    assert (found.video.chunks, found.video.chunk_s) == (12, 4)
-    assert found.video.bitrates_kbps == (300, 750, 1200, 1850, 2850, 4300)
-    # "the total size of dash.js file plus the video chunk size (~560 KB)"
-    first_bytes = found.video.sizes[found.video.first]
-    assert found.video.page_bytes + first_bytes == 560_000
-    assert set(found.abrs) == {"bola", "robust-mpc"}
-
-
 def test_sessions_follow_each_other_on_connections_of_their_own() -> None:
     scenarios = scenarios_of(settings(), PART)
     assert [scenario.seed for scenario in scenarios] == [0, 1, 2, 3, 4]
@@ -131,14 +121,6 @@ def test_qoe_is_asked_of_each_operator() -> None:
     assert (every.mean, every.agrees) == (pytest.approx(59 / 60), True)
     assert [(figure.label, figure.agrees) for figure in operators] == [("op1", True), ("op2", True), ("op3", False)]
     assert operators[2].mean == pytest.approx(0.95)
-
-
-def test_the_table_has_a_row_a_cell() -> None:
-    head, _, *rows = video_table(made())
-    assert head == "| ABR | operator | algorithm | all | first | later | QoE | kbit/s | start-up | rebuffering |"
-    assert len(rows) == 18
-    assert rows[0] == ("| bola | op1 | CUBIC | 10.0 > 10.0 | 10.0 > 10.0 | 10.0 > 10.0 | 0.10 > 0.10 | 0 > 0 | "
-                       "0.10 > 0.10 | 0.1 > 0.1 |")  # fmt: skip
 
 
 def test_the_documents_table_is_of_this_engine() -> None:

@@ -184,9 +184,8 @@ def test_tables_of_reports_on_levels_and_schemes() -> None:
 
 
 def test_tables_of_reports_on_states() -> None:
-    from training.reports.judged import requirement_lines
-    from training.reports.policed_states import policed_lines
-    from training.reports.states_command import state_lines
+    from training.reports.arguments import requirement_lines
+    from training.reports.states import policed_lines, state_lines
     from training.reports.surrogate import SCHEMES
 
     found = {"class": 2, "states": 1600, "holds": False, **{name: {"met": 1600, "cost": 12.3456} for name in SCHEMES}}
@@ -217,7 +216,7 @@ def test_tables_of_reports_on_states() -> None:
 
 
 def test_table_of_verified_points() -> None:
-    from training.reports.verify_command import table
+    from training.reports.verify import table
 
     side = {"throughput_mbps": 123.456, "delay_ms": 12_345.6}
     point = {"simulator": side, "kernel": side, "meets": False, "from": ["neighbour of the best"],

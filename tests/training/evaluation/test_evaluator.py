@@ -69,12 +69,6 @@ def test_a_stopped_point_is_marked_and_carries_its_bound() -> None:
     assert score.violation > 0
 
 
-def test_one_epoch_is_enough() -> None:
-    [found] = optimise(Evaluator(ClosedRunner(), epochs(1)), [(dds(1, 1), objective())])
-    assert found.score.complete
-    assert found.score.cases == 1
-
-
 def test_no_epochs_are_refused() -> None:
     with pytest.raises(TrainingError, match="expected at least one case"):
         Evaluator(ClosedRunner(), [])

@@ -141,23 +141,16 @@ def test_the_most_promising_of_several_steps_finds_more_in_a_wide_box() -> None:
     assert missed(1, draws=8, **wide) < 0.85 * missed(1, **wide)
 
 
-def test_it_asks_for_its_samples_and_its_steps_and_no_more() -> None:
-    assert len(drive(search(intervals=10, steps=13, restarts=2))) == 23
-    assert search(intervals=10, steps=13).budget == 23
-
-
-def test_a_point_that_meets_the_target_wins_over_a_faster_one_that_does_not() -> None:
+@pytest.mark.parametrize(
+    ("scores", "wins"),
+    [([(0.1, 0.99), (0.0, 0.6), (0.0, 0.7)], 2), ([(0.3, 0.9), (0.1, 0.2), (0.2, 0.99)], 1)],
+    ids=["a point that meets the target over a faster one that does not", "the least excess where none meets it"],
+)
+def test_the_best_is_by_violation_and_then_by_cost(scores: list[tuple[float, float]], wins: int) -> None:
     dds = search(intervals=3, steps=0)
-    points = answered(dds, 3, [score(violation=0.1, utilization=0.99), score(utilization=0.6), score(utilization=0.7)])
+    points = answered(dds, 3, [score(violation=e, utilization=u) for e, u in scores])
     assert dds.best is not None
-    assert dds.best.point == points[2]
-
-
-def test_where_no_point_meets_the_target_the_least_excess_wins() -> None:
-    dds = search(intervals=3, steps=0)
-    points = answered(dds, 3, [score(violation=e, utilization=u) for e, u in [(0.3, 0.9), (0.1, 0.2), (0.2, 0.99)]])
-    assert dds.best is not None
-    assert dds.best.point == points[1]
+    assert dds.best.point == points[wins]
 
 
 def test_the_same_seeds_give_the_same_points_and_others_do_not() -> None:
@@ -198,21 +191,16 @@ def test_a_search_that_repeats_its_evaluations_from_json_goes_the_same_way(choic
         joint().repeat(whole.evaluations[::-1])
 
 
-def test_at_a_low_temperature_a_worse_step_is_left_and_a_better_one_taken() -> None:
-    dds = search(intervals=3, steps=2, start_temperature=1e-9, end_temperature=1e-9)
+@pytest.mark.parametrize(("temperature", "worse_is_taken"), [(1e-9, False), (1e9, True)])
+def test_a_worse_step_is_taken_at_a_high_temperature_alone(temperature: float, worse_is_taken: bool) -> None:
+    dds = search(intervals=3, steps=2, start_temperature=temperature, end_temperature=temperature)
     answered(dds, 3, [score(utilization=u) for u in (0.5, 0.9, 0.4)])
     start = dds._current
-    answered(dds, 1, [score(utilization=0.89)])
-    assert dds._current == start
-    better = answered(dds, 1, [score(utilization=0.91)])
-    assert SPACE.point(dds._current) == better[0]
-
-
-def test_at_a_high_temperature_a_worse_step_is_taken() -> None:
-    dds = search(intervals=3, steps=2, start_temperature=1e9, end_temperature=1e9)
-    answered(dds, 3, [score(utilization=u) for u in (0.5, 0.9, 0.4)])
-    worse = answered(dds, 1, [score(utilization=0.1)])
-    assert SPACE.point(dds._current) == worse[0]
+    [worse] = answered(dds, 1, [score(utilization=0.89)])
+    assert (SPACE.point(dds._current) == worse) == worse_is_taken
+    assert (dds._current == start) != worse_is_taken
+    [better] = answered(dds, 1, [score(utilization=0.91)])
+    assert SPACE.point(dds._current) == better
 
 
 def test_a_score_of_no_proposal_that_is_out_is_refused() -> None:

@@ -10,11 +10,8 @@ from training.errors import TrainingError
 from training.searches.space import Dimension, Space, space_of
 
 
-def test_half_way_on_a_log_scale_is_the_geometric_mean() -> None:
+def test_the_ends_of_a_range_are_its_positions_0_and_1_and_their_geometric_mean_lies_half_way() -> None:
     assert Dimension("w", 10_000, 1_000_000).value(0.5) == 100_000
-
-
-def test_the_ends_of_a_range_are_its_positions_0_and_1() -> None:
     dimension = Dimension("w", 7, 911)
     assert [dimension.value(0), dimension.value(1)] == [7, 911]
     assert [dimension.position(7), dimension.position(911)] == [0.0, 1.0]
@@ -42,19 +39,17 @@ def test_the_space_of_gr_holds_its_three_tuned_parameters_in_order() -> None:
     assert space.names == ("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us")
 
 
-def test_a_range_beyond_the_contract_is_refused() -> None:
-    with pytest.raises(TrainingError, match="range of delay_threshold_us: expected within"):
-        space_of(ALGORITHMS["gr"], {"delay_threshold_us": (1, 10)})
-
-
-def test_a_parameter_set_by_hand_cannot_be_searched() -> None:
-    with pytest.raises(TrainingError, match="got 'cwnd_gain_pct'"):
-        space_of(ALGORITHMS["gr"], {"cwnd_gain_pct": (100, 200)})
-
-
-def test_an_algorithm_without_tuned_parameters_cannot_be_searched() -> None:
-    with pytest.raises(TrainingError, match="reno: expected an algorithm with tuned parameters"):
-        space_of(ALGORITHMS["reno"], {})
+@pytest.mark.parametrize(
+    ("cca", "ranges", "message"),
+    [
+        ("gr", {"delay_threshold_us": (1, 10)}, "range of delay_threshold_us: expected within"),
+        ("gr", {"cwnd_gain_pct": (100, 200)}, "got 'cwnd_gain_pct'"),
+        ("reno", {}, "reno: expected an algorithm with tuned parameters"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(cca: str, ranges: dict[str, tuple[int, int]], message: str) -> None:
+    with pytest.raises(TrainingError, match=message):
+        space_of(ALGORITHMS[cca], ranges)
 
 
 def test_held_parameters_are_part_of_a_point_and_no_dimension() -> None:

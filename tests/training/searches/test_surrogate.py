@@ -53,7 +53,9 @@ def test_before_a_point_meets_the_target_what_the_others_miss_it_by_gives_it_awa
 
 def test_too_few_points_and_a_delay_that_hardly_changes_move_nothing() -> None:
     start = [0.2, 0.4, 0.6]
-    assert learnt(GRID[: LEAST_POINTS - 1]).land(start, beside=0.0) == start
+    few = learnt(GRID[: LEAST_POINTS - 1])
+    assert few.land(start, beside=0.0) == start
+    assert few.promise([(0.1, 0.2, 0.3), (0.4, 0.5, 0.6)]) == [0.0, 0.0]
     level = Surrogate()
     for position in GRID:
         level.add(position, told(40.0 + position[2]))
@@ -96,7 +98,3 @@ def test_where_nothing_was_tried_more_may_be_found() -> None:
         surrogate.add((first, 0.1, 0.1), told(40.0, utilization=0.9 + 0.01 * (at % 3)))
     known, unknown = surrogate.promise([(0.05, 0.1, 0.1), (0.05, 0.1, 0.9)])
     assert unknown > known + 0.003
-
-
-def test_too_few_points_promise_nothing() -> None:
-    assert learnt(GRID[: LEAST_POINTS - 1]).promise([(0.1, 0.2, 0.3), (0.4, 0.5, 0.6)]) == [0.0, 0.0]

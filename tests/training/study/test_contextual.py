@@ -11,15 +11,14 @@ import surface
 from links import recording, study
 
 from kmod.ensemble import Ensemble
-from training.evaluation.tasks import Part
+from training.evaluation.tasks import ClassTask, Part, SearchTask
 from training.objectives import DelayObjective, Tally
 from training.progress import Progress
-from training.reports.surrogate import first_rows, judge, left_out_of, summary
+from training.reports.surrogate import first_rows, left_out_of, summary, validated
 from training.searches import Point, SurrogateChoice
 from training.searches.contextual import ModelSettings
 from training.study import Journal, Study
 from training.study.contextual import Contextual
-from training.study.tasks import ClassTask, SearchTask
 from training.workloads import Case
 
 MODEL = {"members": 2, "width": 24, "steps": 150}
@@ -101,6 +100,6 @@ def test_states_that_are_left_out_get_a_row_and_are_judged(trained: Ensemble) ->
     rows = first_rows(again, trained, left_out)
     assert set(rows) == {((3,), 0), ((3,), 1)}
     assert rows[(3,), 0][2] < rows[(3,), 1][2]
-    found = summary(judge(again, trained, rows, least=2, most=6))
+    found = summary(validated(again, trained, rows, least=2, most=6))
     assert [(one["class"], one["states"]) for one in found] == [(0, 1), (1, 1)]
     assert found[1]["first"]["cost"] < found[0]["first"]["cost"]

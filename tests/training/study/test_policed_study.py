@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from small import RECORDINGS, policed, small
 
 from emulation.run.measures import Trial
 from emulation.run.simulator import simulate
-from emulation.standin import StandInTree
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.evaluation.evaluator import Evaluator
 from training.evaluation.runner import CaseRunner
+from training.evaluation.tasks import confirmed
 from training.searches import Found
 from training.study import Study
-from training.study.tasks import confirmed
 from training.workloads.epochs import default_values
 
-DEPLOYMENT = Deployment("local", "champion", 1)
 DEFAULT = default_values("rtcp_bbr")
 
 
@@ -74,15 +70,8 @@ def test_of_points_the_best_on_the_cases_is_taken_if_it_is_better_than_the_first
     assert confirm((1, 1), [paper, seldom], least_se=1e6).point == paper
 
 
-def test_the_tree_takes_the_table_and_gives_it_back(trained: Ensemble, tmp_path: Path) -> None:
-    tree = StandInTree(tmp_path)
-    text = table_text(trained, DEPLOYMENT)
-    tree.write("rtcp_bbr", "ensemble", text)
-    assert tree.read("rtcp_bbr", "ensemble") == text
-
-
 def test_a_flow_that_follows_the_table_looks_up_the_state_that_its_case_is_of(trained: Ensemble) -> None:
-    text = table_text(trained, DEPLOYMENT)
+    text = table_text(trained, Deployment("local", "champion", 1))
     found = 0
     for case in policed().with_limit((0, 1), limited=6, lifted=0, purpose="validation"):
         flow = simulate(Trial("rtcp_bbr", {}, text).on(case.scenario)).flows[0]

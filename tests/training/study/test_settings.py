@@ -11,7 +11,6 @@ from small import SMALL, small
 
 from kmod.abi import ALGORITHMS
 from training.errors import TrainingError
-from training.searches import DdsSearch, PointsSearch
 from training.study import StudySettings, load_study
 
 SHIPPED = Path(__file__).resolve().parents[3] / "configs" / "studies"
@@ -126,24 +125,9 @@ def test_a_study_of_another_algorithm_is_refused_by_name() -> None:
         load_study(SHIPPED / "rtcp.yaml", family="gr")
 
 
-def test_a_missing_file_is_named() -> None:
-    with pytest.raises(TrainingError, match=r"nowhere.yaml: cannot be read"):
-        load_study(Path("nowhere.yaml"))
-
-
 def test_the_digest_changes_with_any_choice() -> None:
     changes: tuple[dict[str, Any], ...] = (
         {}, {"seed": 2}, {"axes": {"throughput": {"count": 9}}}, {"stages": STAGES}, {"rounds": [1.0]},
     )  # fmt: skip
     assert len({study(**change).digest for change in changes}) == 5
     assert study().digest == study().digest
-
-
-def test_the_search_is_the_one_that_was_chosen() -> None:
-    def made(**choice: object) -> object:
-        settings = study(search=choice)
-        return settings.search.make(settings.space(0), [], samples=(1,), steps=(1,))
-
-    assert isinstance(made(kind="dds"), DdsSearch)
-    assert isinstance(made(kind="grid", count=2), PointsSearch)
-    assert isinstance(made(kind="sobol", points=8), PointsSearch)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from links import STAGES, epochs_of_links, recording, study
 
-from kmod.ensemble import Deployment, Ensemble, table_text
+from kmod.ensemble import Ensemble
 from training.errors import TrainingError
 from training.evaluation import executors
 from training.evaluation.evaluator import Evaluator, Request
@@ -23,12 +23,6 @@ UNSEEN = [recording("c", seed=3, dataset="made-validation")]
 @pytest.fixture(scope="module")
 def trained() -> Ensemble:
     return Study(study(), RECORDINGS, unseen=UNSEEN, threads=2).run()
-
-
-def test_an_ensemble_has_a_row_for_every_state_and_class(trained: Ensemble) -> None:
-    assert len(trained.rows) == 8 * 2
-    assert trained.estimate_ms == 250
-    assert table_text(trained, Deployment("local", "champion", 1)).endswith("end 16\n")
 
 
 @pytest.mark.parametrize(("executor", "count"), [("threads", 1), ("processes", 2)])
@@ -168,12 +162,6 @@ def test_a_stage_can_be_confirmed_on_epochs_that_did_not_train() -> None:
             assert ensemble.row(state, 0) == singles[0]
             checked += 1
     assert checked
-
-
-def test_a_part_comes_back_from_json_exactly() -> None:
-    evaluation = {"delay_class": 1, "point": [3], "score": {"violation": 0.1, "cost": 1e-17, "cases": 2}}
-    part = Part.from_json({"found": [], "runs": 3, "evaluations": [evaluation]})
-    assert Part.from_json(part.to_json()) == part
 
 
 def test_datasets_that_are_not_there_are_refused() -> None:

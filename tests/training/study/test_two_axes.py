@@ -12,16 +12,16 @@ from click.testing import CliRunner
 from links import constant, epochs_of_links, recording
 
 from kmod.ensemble import Deployment, Ensemble, table_text
-from training.cli import evaluate
 from training.errors import TrainingError
 from training.evaluation.runner import CaseRunner
 from training.objectives import Pool
 from training.reports.cli import report
-from training.study import Study, StudySettings, study_of
+from training.study import Study, StudySettings
+from training.validation.command import evaluate
 from training.validation.states import summary, validate_states
 from training.workloads import Sample
 from training.workloads.epochs import default_values
-from training.workloads.states import StateEpoch
+from training.workloads.levels import StateEpoch
 
 STUDY = StudySettings.model_validate({
     "schema": "ccatune-study/2",
@@ -62,13 +62,6 @@ def test_an_ensemble_has_a_row_for_every_level_rtt_and_class(trained: Ensemble) 
         if state["copied_from"] is not None:
             assert trained.rows[number] == tuple(trained.row(tuple(state["copied_from"]), state["class"]).values())
     assert table_text(trained, Deployment("local", "champion", 1)).endswith("end 18\n")
-
-
-def test_a_table_with_two_axes_comes_back_from_its_file(trained: Ensemble, tmp_path: Path) -> None:
-    trained.save(tmp_path / "roccet.json")
-    again = Ensemble.load(tmp_path / "roccet.json")
-    assert again.digest == trained.digest
-    assert study_of(again) == STUDY
 
 
 def test_rows_of_least_delay_deliver_their_share_of_what_the_rival_does(trained: Ensemble) -> None:
@@ -150,15 +143,6 @@ def test_the_report_says_in_how_many_states_rows_hold(folder: Path) -> None:
     assert "least delay, 95 % of bbr:\n  met by the row in " in text
     assert "\n  beside the default " in text
     assert "least delay, 100 % of roccet" in text
-
-
-def test_the_bound_meets_a_requirement_in_no_fewer_states_than_the_rows(folder: Path) -> None:
-    options = ["bound", str(folder / "roccet.json"), "--traces", str(folder), "--least", "2", "--most", "3", "--json"]
-    figures = json.loads(CliRunner().invoke(report, options, catch_exceptions=False).stdout)
-    assert len(figures["rows"]) == 3
-    for row in figures["rows"]:
-        assert row["bound"]["met"] >= max(row["ensemble"]["met"], row["single"]["met"])
-        assert row["holds"] == (row["ensemble"]["met"] == row["bound"]["met"])
 
 
 @pytest.mark.parametrize(

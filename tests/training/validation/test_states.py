@@ -52,30 +52,29 @@ def test_the_same_rows_hold_and_are_not_better() -> None:
     assert (found["better"], found["holds"]) == (False, True)
 
 
-def test_goodput_may_be_less_as_long_as_the_share_is_had() -> None:
-    asked = asks("delay", share=0.95)
-    has, has_not = (compare(epochs([20] * 6, goodput=g), epochs([30] * 6), asked) for g in (0.96, 0.94))
-    assert (has["better"], has["holds"]) == (False, True)
-    assert (has_not["better"], has_not["holds"]) == (False, False)
+SHARE = asks("delay", share=0.95)
+TARGET = asks("throughput")
 
 
-def test_delay_may_be_higher_where_the_other_misses_the_share() -> None:
-    asked = asks("delay", share=0.95)
-    mine = epochs([30] * 6, goodput=0.96)
-    assert compare(mine, epochs([20] * 6, goodput=0.9), asked)["holds"]
-    assert not compare(mine, epochs([20] * 6, goodput=0.95), asked)["holds"]
-
-
-def test_delay_may_be_higher_within_the_target() -> None:
-    theirs = epochs([20] * 6)
-    assert compare(epochs([50] * 6), theirs, asks("throughput"))["holds"]
-    assert not compare(epochs([51] * 6), theirs, asks("throughput"))["holds"]
-
-
-def test_goodput_may_be_less_where_the_other_misses_the_target() -> None:
-    mine = epochs([40] * 6, goodput=0.8)
-    assert compare(mine, epochs([60] * 6), asks("throughput"))["holds"]
-    assert not compare(mine, epochs([50] * 6), asks("throughput"))["holds"]
+@pytest.mark.parametrize(
+    ("mine", "theirs", "asked", "holds"),
+    [
+        ((20, 0.96), (30, 1.0), SHARE, True),  # goodput may be less as long as it has the share
+        ((20, 0.94), (30, 1.0), SHARE, False),
+        ((30, 0.96), (20, 0.9), SHARE, True),  # delay may be higher where the other one misses the share
+        ((30, 0.96), (20, 0.95), SHARE, False),
+        ((50, 1.0), (20, 1.0), TARGET, True),  # delay may be higher within the target
+        ((51, 1.0), (20, 1.0), TARGET, False),
+        ((40, 0.8), (60, 1.0), TARGET, True),  # goodput may be less where the other one misses the target
+        ((40, 0.8), (50, 1.0), TARGET, False),
+    ],
+)
+def test_a_row_may_use_the_room_that_its_requirement_leaves(
+    mine: tuple[int, float], theirs: tuple[int, float], asked: DelayObjective, holds: bool
+) -> None:
+    """Each set: delay in ms, and goodput over the rival's."""
+    found = compare(*(epochs([delay_ms] * 6, goodput=goodput) for delay_ms, goodput in (mine, theirs)), asked)
+    assert (found["better"], found["holds"]) == (False, holds)
 
 
 def test_what_chance_could_explain_is_neither_worse_nor_better() -> None:

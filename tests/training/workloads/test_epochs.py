@@ -9,8 +9,8 @@ from links import constant, epochs_of_links, recording, study
 from training.evaluation.runner import CaseRunner
 from training.objectives import Pool
 from training.workloads import Sample
-from training.workloads.epochs import default_values, flat_text
-from training.workloads.states import StateEpoch
+from training.workloads.epochs import default_table
+from training.workloads.levels import StateEpoch
 
 POINT = (20_000, 2000, 30_000)
 WORKLOAD = epochs_of_links(study(), [recording("a", seed=1), recording("b", seed=2)],
@@ -68,7 +68,7 @@ def test_training_requires_the_studys_share_of_the_target_and_judging_the_target
 
 def test_the_reference_table_holds_the_defaults_in_every_row() -> None:
     axis = study().levels["throughput"]
-    text = flat_text("gr", epoch_ms=5000, estimate_ms=250, axis=axis, values=default_values("gr"))
+    text = default_table("gr", epoch_ms=5000, estimate_ms=250, axis=axis)
     rows = [line.split()[1:] for line in text.splitlines() if line[0].isdigit()]
     assert rows == [["100000", "10000", "50000"]] * 8
 

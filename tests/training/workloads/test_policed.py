@@ -7,7 +7,6 @@ import math
 import pytest
 from links import recording, workload
 
-from emulation.run.measures import Trial
 from emulation.scenario.model import WIRE
 from emulation.scenario.path import Policer, SteppedPolicer
 from emulation.traces import Recording
@@ -119,14 +118,6 @@ def test_links_without_a_limit_are_the_same_in_whatever_order_recordings_come() 
     ways = [made(its).without_limit(0, count=12, purpose="training") for its in (more, more[::-1])]
     assert [case.key for case in ways[0]] == [case.key for case in ways[1]]
     assert [case.scenario for case in ways[0]] == [case.scenario for case in ways[1]]
-
-
-def test_flows_are_given_what_runs_and_keep_what_they_send() -> None:
-    [case] = cases_of((0, 0), limited=1, lifted=0)
-    scenario = Trial("rtcp_cubic", {"probe_every_rounds": 7}).on(case.scenario)
-    assert scenario.flows[0].cca == "rtcp_cubic"
-    assert scenario.flows[0].params == {"probe_every_rounds": 7}
-    assert scenario.flows[0].size_bytes == case.scenario.flows[0].size_bytes
 
 
 def test_a_sample_is_a_share_of_each_kind_and_each_round_trip_has_its_downloads_once() -> None:

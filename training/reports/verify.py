@@ -9,14 +9,18 @@ from typing import Any
 
 import click
 
+from kmod.ensemble import Ensemble
 from kmod.tables import Column, table_lines
 from kmod.terminal import counted
+from training.errors import TrainingError
 from training.options import as_json_option, plot_option
-from training.reports.judged import finish
+from training.reports.arguments import finish
+from training.verification.choice import ratio_95
 
-__all__ = ["verify"]
+__all__ = ["table", "verify"]
 
 LINE = "each verified row meets its requirement on the kernel, or misses it by no more than chance"
+PANELS = (("throughput_mbps", "throughput (Mbit/s)"), ("delay_ms", "percentile of the queueing delay (ms)"))
 FIGURES = (("throughput_mbps", "throughput"), ("delay_ms", "delay"))
 
 
@@ -33,11 +37,9 @@ def verify(*, file: Path, plot: Path | None, as_json: bool) -> None:
     Example:
       ccatune report verify gr.json --plot verify.png
     """
-    from emulation.run.plot import check_path
-    from kmod.ensemble import Ensemble
-    from training.errors import TrainingError
-
     if plot is not None:
+        from emulation.run.plot import check_path
+
         check_path(plot)
     ensemble = Ensemble.load(file)
     verified = ensemble.provenance.get("verified")
@@ -46,8 +48,6 @@ def verify(*, file: Path, plot: Path | None, as_json: bool) -> None:
     classes = [f"p{one.percentile} {one.queueing_delay_us // 1000} ms" for one in ensemble.classes] or ["all"]
     rows = [{**row, "holds": row["finalists"][row["chosen"]]["meets"]} for row in verified["rows"]]
     if plot is not None:
-        from training.reports.verify_plot import draw
-
         draw(rows, path=plot)
     finish(rows, table(rows, classes, verified), line=LINE, as_json=as_json)
 
@@ -97,8 +97,6 @@ def _interval(ratio: Sequence[float]) -> str:
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """How many rows have each outcome, and the ratios over all rows. A row counts once, by its own mean ratio."""
-    from training.verification.choice import ratio_95
-
     counts = [f"{sum(row['outcome'] == name for row in rows)} {name}" for name in ("confirmed", "replaced", "missed")]
     lines = [f"{counted(len(rows), 'row')}: {', '.join(counts)}",
              "! marks a point that misses its requirement beyond chance"]  # fmt: skip
@@ -106,3 +104,25 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         ratio = ratio_95([row["kernel_over_simulator"][name][0] for row in rows], [1.0] * len(rows), least=1e-6)
         lines.append(f"kernel over simulator, all rows: {title} {_interval(ratio)}")
     return lines
+
+
+def draw(rows: Sequence[Mapping[str, Any]], *, path: Path) -> None:
+    """Draw the kernel's figure of each run over the simulator's of the same case.
+
+    Two panels go into a .png, .svg or .pdf file; points on the line agree.
+
+    Raises:
+        EmulationError: the file cannot be written.
+    """
+    from emulation.figure import PALETTE, new_figure
+    from emulation.run.plot import FAINT, save
+
+    figure = new_figure(10, 4.6)
+    runs = [run for row in rows for one in row["finalists"] for run in one["runs"]]
+    for axes, (name, title) in zip(figure.subplots(1, 2), PANELS, strict=True):
+        simulator, kernel = ([run[side][name] for run in runs] for side in ("simulator", "kernel"))
+        axes.scatter(simulator, kernel, s=14, color=PALETTE[0], alpha=0.8, lw=0)
+        most = 1.05 * max([*kernel, *simulator, 1e-3])
+        axes.plot([0, most], [0, most], color=FAINT, lw=1)
+        axes.set(xlim=(0, most), ylim=(0, most), xlabel=f"simulator: {title}", ylabel=f"kernel: {title}")
+    save(figure, path=path)

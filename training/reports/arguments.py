@@ -10,51 +10,63 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from emulation.run.simulator import default_threads
+from emulation.traces import Recording
+from kmod.ensemble import Ensemble
 from kmod.tables import Column, table_lines
 from kmod.terminal import echo
-from training.options import as_json_option, threads_option, traces_option
+from training.commands import recordings_of
+from training.errors import TrainingError
+from training.options import as_json_option, traces_option
+from training.progress import Terminal
+from training.study import StudySettings, setting_of, study_of
+from training.validation.recordings import require_targets
+from training.workloads import Case, Sample, State
 
-if TYPE_CHECKING:
-    from emulation.traces import Recording
-    from kmod.ensemble import Ensemble
-    from training.progress import Terminal
-    from training.study import StudySettings
-
-__all__ = ["Judged", "finish", "of_datasets", "of_ensemble"]
+__all__ = [
+    "ReportArguments", "finish", "least_option", "most_option", "of_ensemble", "requirement_lines", "validation_cases",
+]  # fmt: skip
 
 _datasets = click.option("--dataset", "datasets", multiple=True, help="Only these, by the beginning of their names")
 _part = click.option("--part", type=click.Choice(["validation", "train"]), default="validation", show_default=True)
+_threads = click.option("--threads", "most_threads", type=click.IntRange(1), help="At most so many processors  [all]")
 _file = click.argument("file", metavar="ENSEMBLE", type=click.Path(path_type=Path))
 
 
+least_option = click.option("--least", type=click.IntRange(2), default=5, show_default=True,
+                      help="Cases of a state that counts")  # fmt: skip
+most_option = click.option(
+    "--most", type=click.IntRange(2), default=30, show_default=True, help="Cases of a state at most"
+)
+
+
 @dataclass(frozen=True)
-class Judged:
-    """Arguments of a report on an ensemble. paths, part and datasets select the traces that judge it."""
+class ReportArguments:
+    """Arguments of a report on an ensemble. paths, part and datasets select the traces that validate it."""
 
     file: Path
     paths: tuple[Path, ...]
     part: Any
     datasets: tuple[str, ...]
-    threads: int | None
+    most_threads: int | None
     as_json: bool
+
+    @property
+    def threads(self) -> int:
+        """The processors to use."""
+        return self.most_threads or default_threads()
 
     @contextmanager
     def read(self, *, with_targets: bool = True) -> Iterator[tuple[Ensemble, StudySettings, list[Recording], Terminal]]:
-        """The ensemble, its study, the recordings that judge it, and the terminal that shows the progress.
+        """The ensemble, its study, the recordings that validate it, and the terminal that shows the progress.
 
         The list of recordings is empty if the study's workload needs none. with_targets: refuse an ensemble whose
         classes do not all have a delay target.
         """
-        from kmod.ensemble import Ensemble
-        from training.commands import recordings_of
-        from training.progress import Terminal
-        from training.study import study_of
-        from training.validation.recordings import require_targets
-
         ensemble = Ensemble.load(self.file)
         if with_targets:
             require_targets(ensemble)
@@ -63,21 +75,31 @@ class Judged:
             recordings: list[Recording] = []
             if study.workload.needs_recordings:
                 terminal.phase("reading traces", total=1)
-                recordings = of_datasets(recordings_of(self.paths, part=self.part), self.datasets)
+                recordings = _of_datasets(recordings_of(self.paths, part=self.part), self.datasets)
             yield ensemble, study, recordings, terminal
 
 
 def of_ensemble(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of Judged to a command, which receives them as the argument `judged`."""
-    names = [field.name for field in fields(Judged)]
+    """Add the options of ReportArguments to a command, which receives them as the argument `given`."""
+    names = [field.name for field in fields(ReportArguments)]
 
     @wraps(command)
-    def with_judged(**given: Any) -> None:
-        command(judged=Judged(**{name: given.pop(name) for name in names}), **given)
+    def with_arguments(**options: Any) -> None:
+        command(given=ReportArguments(**{name: options.pop(name) for name in names}), **options)
 
-    for option in (as_json_option, threads_option, _datasets, _part, traces_option, _file):
-        with_judged = option(with_judged)
-    return with_judged
+    for option in (as_json_option, _threads, _datasets, _part, traces_option, _file):
+        with_arguments = option(with_arguments)
+    return with_arguments
+
+
+def validation_cases(
+    study: StudySettings, recordings: Sequence[Recording], terminal: Terminal, *, least: int, most: int
+) -> dict[State, list[Case]]:
+    """The unseen cases of each state that has at least `least` of them; at most `most` of each."""
+    workload = study.workload.open(setting_of(study, recordings=recordings, unseen=recordings, progress=terminal))
+    sample = Sample(maximum=most, unlimited_share=0)
+    found = {state: workload.cases([state], "validation", sample) for state in study.states}
+    return {state: its for state, its in found.items() if len(its) >= least}
 
 
 def requirement_lines(rows: Sequence[dict[str, Any]], schemes: Sequence[str]) -> list[str]:
@@ -112,14 +134,12 @@ def finish(rows: Sequence[dict[str, Any]], lines: Sequence[str], *, line: str, a
         sys.exit(1)
 
 
-def of_datasets(recordings: Sequence[Recording], datasets: Sequence[str]) -> list[Recording]:
+def _of_datasets(recordings: Sequence[Recording], datasets: Sequence[str]) -> list[Recording]:
     """The recordings whose dataset has a name that begins with one of `datasets`; all recordings without names.
 
     Raises:
         TrainingError: no recording matches.
     """
-    from training.errors import TrainingError
-
     found = [r for r in recordings if not datasets or r.dataset.startswith(tuple(datasets))]
     if not found:
         known = ", ".join(sorted({r.dataset for r in recordings}))
