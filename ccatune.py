@@ -26,8 +26,6 @@ import click
 from kmod.errors import CcatuneError
 from kmod.terminal import echo
 
-__all__ = ["COMMANDS", "LazyCommand", "LazyGroup", "cli", "main"]
-
 EXIT_USAGE = 2
 EXIT_FAULT = 70
 EXIT_INTERRUPTED = 130

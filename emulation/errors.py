@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from kmod.errors import CcatuneError
 
-__all__ = ["EmulationError", "TraceError"]
-
 
 class EmulationError(CcatuneError):
     """The base class of this package's errors: a scenario or trace is invalid, or a run failed."""

@@ -22,8 +22,6 @@ from matplotlib.ticker import MaxNLocator
 
 from kmod.terminal import visible
 
-__all__ = ["PALETTE", "columns_that_fit", "dress", "new_figure"]
-
 # Colours of Okabe and Ito 2008, which colour-blind readers can distinguish.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from emulation.errors import EmulationError
 from kmod.ensemble import write_atomically
 
-__all__ = ["read_file", "write_file"]
-
 
 def read_file(path: Path) -> bytes:
     """Return the content of a file. Raises EmulationError if it cannot be read."""

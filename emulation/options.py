@@ -13,8 +13,6 @@ import click
 
 from emulation.errors import EmulationError
 
-__all__ = ["FiniteRange", "check_output", "words_of"]
-
 
 class FiniteRange(click.FloatRange):
     """A range of finite numbers. click.FloatRange accepts nan and, without bounds, infinity."""

@@ -10,8 +10,6 @@ from rich.text import Text
 
 from kmod.terminal import visible
 
-__all__ = ["as_written"]
-
 
 class _AsWritten(Console):
     """rich calls `render_str` for every text that it prints or measures, such as the cells of a table."""

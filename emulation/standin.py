@@ -22,8 +22,6 @@ from kmod.abi import ALGORITHMS
 from kmod.ensemble import MAX_TEXT_BYTES, write_atomically
 from kmod.locks import locked
 
-__all__ = ["StandInTree"]
-
 MODULE = "stand-in 0.1.0"
 MAX_VALUES_BYTES = 4096
 # Represents any text after the end of a table.

@@ -19,8 +19,6 @@ from kmod.errors import AbiError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ALGORITHMS", "Algorithm", "AxisSpec", "ParamSpec", "parse_params"]
-
 U32_MAX = 2**32 - 1
 
 _MODES: Final[dict[str, Literal["control", "window"]]] = {"CONTROL": "control", "WINDOW": "window"}

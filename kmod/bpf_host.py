@@ -16,8 +16,6 @@ from pathlib import Path
 
 from kmod.abi import ALGORITHMS
 
-__all__ = ["BPF_CCAS", "BpfHost", "find_program", "lacking"]
-
 PROGRAM = "ccatune-bpf"
 # The name that sockets choose, by algorithm.
 BPF_CCAS: Mapping[str, str] = {

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from kmod.ensemble import Ensemble
 
-__all__ = ["training_warnings"]
-
 
 def training_warnings(ensemble: Ensemble) -> list[str]:
     """Sentences for the user on what the training lacks.

@@ -21,21 +21,6 @@ from typing import Any, Literal, cast
 from kmod.abi import ALGORITHMS, U32_MAX, Algorithm
 from kmod.errors import AbiError
 
-__all__ = [
-    "MAX_LEVELS",
-    "MAX_TEXT_BYTES",
-    "SCHEMA",
-    "Axis",
-    "DelayClass",
-    "Deployment",
-    "Ensemble",
-    "EnsembleError",
-    "canonical_json",
-    "table_text",
-    "without_urgent_mark",
-    "write_atomically",
-]
-
 SCHEMA = "ccatune-ensemble/1"
 MAX_TEXT_BYTES = 256 * 1024
 MAX_AXES = 2

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-__all__ = ["AbiError", "CcatuneError", "DocumentError"]
-
 
 class CcatuneError(Exception):
     """Parent of the base error class of each package. Its text says what was expected and received."""

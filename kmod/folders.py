@@ -12,8 +12,6 @@ from pathlib import Path
 
 from kmod.errors import CcatuneError
 
-__all__ = ["OTHERS_MAY_WRITE", "SharedFolderError", "kind_of", "require_own_folder", "require_own_path"]
-
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 

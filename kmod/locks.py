@@ -15,8 +15,6 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["locked", "open_lock"]
-
 
 def open_lock(path: Path) -> int:
     """Return a descriptor of a lock file, which is created if it is missing. The caller locks it.

@@ -15,8 +15,6 @@ from typing import Literal
 
 from kmod.terminal import echo, visible
 
-__all__ = ["Column", "print_table", "shortened", "table_lines"]
-
 _UNLIMITED = 1_000_000
 _MARK = "…"
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-__all__ = ["COLUMNS", "counted", "echo", "echo_wrapped", "listed", "visible"]
-
 # The width of a line of text where the terminal's does not matter.
 COLUMNS = 80
 

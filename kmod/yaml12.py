@@ -25,8 +25,6 @@ import yaml
 
 from kmod.errors import DocumentError
 
-__all__ = ["load_yaml"]
-
 MOST_REPEATED_NODES = 100_000
 MOST_DEPTH = 100
 TAG = "tag:yaml.org,2002:"

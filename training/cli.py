@@ -15,8 +15,6 @@ from kmod.abi import ALGORITHMS
 from kmod.terminal import COLUMNS, echo, echo_wrapped
 from training.options import as_json_option, skip_bad_option, threads_option, traces_option
 
-__all__ = ["train"]
-
 STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 TUNED = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]
 FAMILIES = list(dict.fromkeys(name.partition("_")[0] for name in TUNED))

@@ -29,8 +29,6 @@ from training.study import (
 )
 from training.workloads import Epochs
 
-__all__ = ["recordings_of", "run_train"]
-
 
 def recordings_of(paths: Sequence[Path], *, part: Part, skip_bad: bool = False) -> list[Recording]:
     """The recordings of one part of these paths; none given: the default traces.

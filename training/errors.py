@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from kmod.errors import CcatuneError
 
-__all__ = ["TrainingError"]
-
 
 class TrainingError(CcatuneError):
     """A study, a search or a validation that cannot be carried out."""

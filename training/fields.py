@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-__all__ = ["StudyPart"]
-
 
 class StudyPart(BaseModel):
     """Any part of a study: frozen, and without unknown fields."""

@@ -7,11 +7,6 @@ from pathlib import Path
 
 import click
 
-__all__ = [
-    "as_json_option", "enforce_option", "plot_option", "skip_bad_option", "threads_option", "traces_option",
-]  # fmt: skip
-
-
 traces_option = click.option(
     "--traces", "paths", multiple=True, type=click.Path(path_type=Path), help="Files, folders, archives"
 )

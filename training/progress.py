@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from training.searches.search import Found
 
-__all__ = ["Progress", "Terminal"]
-
 
 class Progress:
     """Is notified of how far a study is, from several threads, and shows nothing of it."""

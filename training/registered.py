@@ -16,8 +16,6 @@ from pydantic import WrapValidator
 
 from training.fields import StudyPart
 
-__all__ = ["OBJECTIVES", "SEARCHES", "or_registered", "package_of"]
-
 OBJECTIVES = "ccatune.objectives"
 SEARCHES = "ccatune.searches"
 

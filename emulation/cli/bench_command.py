@@ -55,8 +55,6 @@ from emulation.traces import Trace
 from kmod.tables import Column, print_table
 from kmod.terminal import echo
 
-__all__ = ["bench"]
-
 Figures = dict[str, float]
 
 TARGET_PKTS_PER_S = 4e6

@@ -39,8 +39,6 @@ from kmod.abi import ALGORITHMS
 from kmod.bpf_host import BPF_CCAS
 from kmod.ensemble import Axis, Deployment, Ensemble, table_text
 
-__all__ = ["CONTENDERS", "Contender", "lacking", "measure_bpf"]
-
 TURNS = 4
 TURN_S = 0.25
 COST_S = 0.5

@@ -25,8 +25,6 @@ from emulation.vm.kernels import FULL_LINE, LINES
 from kmod.tables import Column, print_table
 from kmod.terminal import echo
 
-__all__ = ["emulate", "figures_of", "spread_of"]
-
 RUNNERS = ("mahimahi", "vm")
 Emulate = Callable[..., list[QoS]]
 

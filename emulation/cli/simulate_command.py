@@ -22,8 +22,6 @@ from emulation.traces._sources import ARCHIVE_SUFFIX, TRACE_SUFFIXES
 from kmod.tables import Column, print_table
 from kmod.terminal import echo
 
-__all__ = ["print_figures", "series_every_s", "simulate"]
-
 FLOW_COLUMNS = (
     Column("flow", least=12, cut="end"),
     *(Column(heading, "right") for heading in (

@@ -16,8 +16,6 @@ from emulation.mahimahi.logs import parse_link_log
 from emulation.scenario.model import Scenario
 from emulation.scenario.path import AckPath
 
-__all__ = ["WIRE_BYTES", "LinkArrays", "RunArrays", "Samples", "Times", "Values", "find_drops"]
-
 Values = NDArray[np.float64]
 Times = NDArray[np.int64]
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 from emulation.scenario.model import Scenario
 from emulation.scenario.path import Jitter
 
-__all__ = ["CLOCK_MS", "with_clock_of_mahimahi"]
-
 CLOCK_MS = 1.0
 
 

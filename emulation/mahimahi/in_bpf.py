@@ -38,8 +38,6 @@ from kmod import bpf_host
 from kmod.bpf_host import BPF_CCAS, BpfHost
 from kmod.locks import open_lock
 
-__all__ = ["CCAS", "KERNELS_OWN", "InBpf", "NameTakenError", "available_ccas", "can_share", "lacking", "version_here"]
-
 # The kernel's own algorithms have these names in a scenario.
 KERNELS_OWN = ("reno", "cubic", "bbr")
 CCAS = tuple(cca for cca in BPF_CCAS if cca not in KERNELS_OWN)

@@ -32,9 +32,6 @@ from numpy.typing import NDArray
 from emulation.errors import EmulationError
 from emulation.files import read_file, write_file
 
-__all__ = ["Departures", "Drops", "Events", "FlowEvents", "LinkLog", "TunnelLog", "log_path"]
-__all__ += ["parse_link_log", "read_link_log", "read_log", "write_log"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Kind = Literal["datalink", "acklink", "stats", "mm_datalink", "mm_acklink"]

@@ -20,8 +20,6 @@ from types import TracebackType
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["LATE_MOST", "Machine", "Watch", "is_disturbed"]
-
 LATE_MOST = 0.01
 # Upper bound on the time from the end of a scenario to the observation of the machine.
 # During this time the shells end and their log is read.

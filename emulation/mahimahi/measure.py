@@ -34,8 +34,6 @@ from emulation.run.simulator import element_names
 from emulation.scenario.model import FlowSpec, Scenario
 from emulation.traces import OPPORTUNITY_BYTES
 
-__all__ = ["to_qos"]
-
 
 def _counted(values_us: Values, edges_us: Values) -> Delays:
     bins = np.minimum(np.searchsorted(edges_us, values_us, side="left"), len(edges_us) - 1)

@@ -41,8 +41,6 @@ from emulation.scenario.path import AckPath, Clock, Jitter, LinkRate, PathElemen
 from emulation.traces import Trace
 from kmod.abi import ALGORITHMS
 
-__all__ = ["EXTRA_RTT_MS", "HOPS", "path_of_mahimahi"]
-
 HOPS: dict[str, tuple[PathElement, ...]] = {
     "mahimahi": (Clock(least_ms=1.05, most_ms=1.7),) * 3,
     "vm": (Jitter(max_ms=CLOCK_MS),) * 2,

@@ -24,8 +24,6 @@ from typing import IO, Any, Protocol, TypeVar
 
 from emulation.errors import EmulationError
 
-__all__ = ["BARE_PYTHON", "SYSTEM_PATH", "RunProcess", "launch_words", "run_queue"]
-
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # The interpreter outside of the virtual environment, for programs that need none of the environment's packages.
 BARE_PYTHON = (str(Path(sys.executable).resolve()), "-I", "-S")

@@ -14,8 +14,6 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["kept_awake"]
-
 # A number of us written into this file bounds the time that a processor takes to wake up.
 # The bound is in force as long as the file is open (Linux' Documentation/power/pm_qos_interface).
 LATENCY = Path("/dev/cpu_dma_latency")

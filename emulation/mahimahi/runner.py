@@ -36,9 +36,6 @@ from emulation.scenario.model import Scenario
 from emulation.vm.kernels import GuestError, mahimahi_root
 from kmod.bpf_host import BPF_CCAS
 
-__all__ = ["cores_of", "emulate_each", "emulate_in", "emulate_many", "host_runner", "in_order", "lacking"]
-__all__ += ["shell_paths", "side_by_side"]
-
 Progress = Callable[[int], None]
 # Called with a run's number and its result, or the error of a failed run, as soon as the run is over.
 Each = Callable[[int, QoS | EmulationError], None]

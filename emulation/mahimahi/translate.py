@@ -33,20 +33,6 @@ from emulation.scenario.model import LinkSpec, Scenario
 from emulation.scenario.path import LinkRate, Policer, RateStep
 from emulation.traces import OPPORTUNITY_BYTES
 
-__all__ = [
-    "ACK_LOGGED_BYTES",
-    "LOGGED_BYTES",
-    "Files",
-    "Runner",
-    "ack_opportunities_ms",
-    "files_in_bpf",
-    "files_of",
-    "link_opportunities_ms",
-    "rate_mbps_of",
-    "repeated_ms",
-    "to_job",
-]
-
 # (name of a file of an algorithm, its text), in the order in which they are written.
 Files = tuple[tuple[str, str], ...]
 

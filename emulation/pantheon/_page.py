@@ -34,8 +34,6 @@ from emulation.pantheon.tables import (
 )
 from kmod.terminal import counted, visible
 
-__all__ = ["page_text"]
-
 VARIABLES = {INK: "--ink", FAINT: "--faint", GRID: "--grid", CAPACITY: "--capacity", BLACK: "--strong"}
 IMAGE_DPI = 160
 CAPTION = (

@@ -31,8 +31,6 @@ from emulation.pantheon.tables import (
 )
 from kmod.terminal import visible
 
-__all__ = ["pages_of", "pdf_content"]
-
 PAGE_IN = (11.69, 8.27)
 LINE_IN = 0.2
 LEAST_SUMMARY_IN = 2.6

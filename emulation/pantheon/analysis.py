@@ -33,9 +33,6 @@ from emulation.mahimahi.logs import Floats, Ints, Kind, TunnelLog, log_path, rea
 from emulation.pantheon.metadata import Metadata, read_metadata
 from emulation.pantheon.statistics import RunStatistics, Spread, Summary, read_stats_log, run_statistics, summarise
 
-__all__ = ["Analysis", "FlowSeries", "RunAnalysis", "SchemeAnalysis", "Series", "Verdict", "analyse", "analyse_log"]
-__all__ += ["performance", "to_json"]
-
 Verdict = Literal["ok", "too short", "failed", "empty", "damaged", "missing"]
 
 BIN_MS = 500.0

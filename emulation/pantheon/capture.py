@@ -33,8 +33,6 @@ from numpy.typing import NDArray
 from emulation.errors import EmulationError
 from emulation.mahimahi.logs import Departures, Events, FlowEvents, TunnelLog, read_link_log
 
-__all__ = ["NETWORKS", "CaptureError", "tunnel_logs"]
-
 # The first two numbers of the addresses of all senders, and of all receivers. The third number is that of the flow.
 NETWORKS = {"sender": "10.9", "receiver": "10.10"}
 

@@ -19,8 +19,6 @@ from kmod.abi import ALGORITHMS
 from kmod.tables import Column, print_table
 from kmod.terminal import echo
 
-__all__ = ["pantheon"]
-
 _checkout = click.option(
     "--pantheon",
     "checkout",

@@ -19,8 +19,6 @@ from emulation.pantheon.metadata import FILE_NAME, CcatuneEntries, Metadata, Run
 from emulation.pantheon.runner import PlannedTest, TestSettings
 from kmod.locks import open_lock
 
-__all__ = ["alone_in", "begin", "described", "remove_unfinished"]
-
 _LOCK_NAME = ".lock"
 
 

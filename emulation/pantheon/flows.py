@@ -12,8 +12,6 @@ from emulation.mahimahi.in_bpf import available_ccas
 from emulation.pantheon.schemes import Role, Scheme, SchemeError
 from kmod.ensemble import Ensemble
 
-__all__ = ["check_scheme", "flow_of", "refuse_without_kernel"]
-
 
 def _priority(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> str:
     """Return the priority of a scheme's sockets, which chooses the delay class; "" for the default class.

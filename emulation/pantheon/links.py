@@ -37,8 +37,6 @@ from emulation.traces._parse import parse_trace
 from emulation.traces.poisson import make_poisson
 from kmod.ensemble import write_atomically
 
-__all__ = ["EmulatorFile", "TestLink", "link_of_file", "link_of_folder", "link_of_options", "shells_of"]
-
 SHELLS = ("mm-delay", "mm-loss")
 PERIOD_S = 600.0
 

@@ -23,8 +23,6 @@ from emulation.errors import EmulationError
 from emulation.files import write_file
 from emulation.scenario.files import first_fault
 
-__all__ = ["FILE_NAME", "CcatuneEntries", "Metadata", "RunNote", "read_metadata", "write_metadata"]
-
 FILE_NAME = "pantheon_metadata.json"
 OLD_NAMES = {
     "local_information": "local_desc",

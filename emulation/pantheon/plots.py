@@ -33,9 +33,6 @@ from emulation.mahimahi.logs import Floats
 from emulation.pantheon.analysis import Analysis, RunAnalysis, SchemeAnalysis
 from kmod.terminal import visible
 
-__all__ = ["BLACK", "CAPACITY", "FAINT", "GRID", "INK", "Style"]
-__all__ += ["draw_points", "draw_run", "draw_summary", "run_figure", "styles_of", "summary_figure"]
-
 # The page replaces these five colours by variables, so that figures follow its dark theme. Only the elements of these
 # names may have these colours.
 INK, FAINT, GRID, CAPACITY, BLACK = "#333a44", "#7b8490", "#e9ecf0", "#e4e8ed", "#010101"

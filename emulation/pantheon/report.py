@@ -28,8 +28,6 @@ from emulation.pantheon.analysis import Analysis, performance
 from emulation.pantheon.plots import Style, styles_of, summary_figure
 from emulation.pantheon.statistics import update_stats_log
 
-__all__ = ["write_report", "write_results"]
-
 PERFORMANCE_NAME = "pantheon_perf.json"
 SUMMARIES = (("pantheon_summary", "runs", ""), ("pantheon_summary_mean", "mean", ", means"))
 

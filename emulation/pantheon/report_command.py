@@ -25,8 +25,6 @@ from emulation.pantheon.statistics import Spread
 from kmod.tables import Column, print_table, shortened
 from kmod.terminal import echo
 
-__all__ = ["analyze", "folders_of", "report", "styles_for"]
-
 _data_dirs = click.option(
     "--data-dir",
     "data_dirs",

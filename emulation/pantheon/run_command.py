@@ -34,8 +34,6 @@ from emulation.printing import as_written
 from kmod.ensemble import Ensemble
 from kmod.terminal import counted, echo
 
-__all__ = ["default_jobs", "run_tests", "test"]
-
 # A run with its shells, two captures and the ends of its flows. With three runs on two processors 1.5 % of the timers
 # were late, with two 0.4 to 0.7 %. A run is disturbed from 1 % on.
 _CORES_PER_RUN = 1.0

@@ -39,8 +39,6 @@ from emulation.pantheon.statistics import write_stats_log
 from emulation.vm.kernels import mahimahi_root
 from kmod.ensemble import Deployment, Ensemble, table_text
 
-__all__ = ["PlannedTest", "RunKey", "TestSettings", "Verdict", "lacking", "run_tests"]
-
 INSIDE = Path(__file__).with_name("inside.py")
 # The time for which Pantheon waits until the first end listens.
 LEAD_MS = 3000

@@ -24,8 +24,6 @@ from emulation.pantheon.runner import PlannedTest, RunKey, TestSettings, Verdict
 from emulation.pantheon.schemes import read_schemes
 from emulation.scenario.model import FlowSpec, Scenario
 
-__all__ = ["run_scenarios"]
-
 # Called with a scenario's number and the log of its data link, or the error of a failed run.
 Each = Callable[[int, TunnelLog | EmulationError], None]
 # Two opportunities in every ms, which is 24 Mbit/s. ACKs wait at most until the next ms.

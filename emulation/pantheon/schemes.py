@@ -40,8 +40,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from emulation.errors import EmulationError
 from emulation.scenario.files import read_settings
 
-__all__ = ["Role", "Scheme", "SchemeError", "caller", "environment", "read_schemes", "schemes_of"]
-
 Role = Literal["receiver", "sender"]
 
 _FOLDER = Path(__file__).parent

@@ -27,9 +27,6 @@ import numpy as np
 from emulation.files import read_file, write_file
 from emulation.mahimahi.logs import Departures, Floats, FlowEvents, Ints, TunnelLog
 
-__all__ = ["RunStatistics", "Spread", "Summary", "Traffic", "run_statistics", "statistics_text", "summarise"]
-__all__ += ["read_stats_log", "update_stats_log", "write_stats_log"]
-
 PERCENTILE = 95
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 KEPT_LINES = ("Start at:", "End at:", "clock offset:")

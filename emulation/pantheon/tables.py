@@ -17,9 +17,6 @@ from emulation.pantheon.plots import Style
 from emulation.pantheon.statistics import Spread, Summary
 from kmod.terminal import counted
 
-__all__ = ["METHOD", "Cell", "Column", "Row", "Table", "flow_table", "head_line", "left_out_table"]
-__all__ += ["overview_table", "set_up", "summary_table"]
-
 NONE = "–"
 METHOD = (
     "Throughput is the number of bits that left the link, divided by the time from the first to the last departure.",

@@ -27,8 +27,6 @@ from emulation.scenario.path import (
 from emulation.scenario.video import VideoSpec
 from emulation.traces import Trace
 
-__all__ = ["BYTES_PER_S", "Jobs"]
-
 BYTES_PER_S = 125_000  # of one Mbit/s
 
 

@@ -19,8 +19,6 @@ from emulation.run.jobs import Jobs
 from emulation.run.simulator import Progress, default_threads
 from emulation.scenario.model import FlowSpec, Scenario
 
-__all__ = ["Measures", "Trial", "measure"]
-
 
 @dataclass(frozen=True)
 class Trial:

@@ -34,8 +34,6 @@ from emulation.run.qos import QoS
 from emulation.scenario.model import FlowSpec, Scenario
 from kmod.abi import ALGORITHMS
 
-__all__ = ["check_path", "draw_run", "make_figure"]
-
 Values = NDArray[np.float64]
 
 FORMATS = (".png", ".svg", ".pdf")

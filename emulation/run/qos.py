@@ -20,22 +20,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "SERIES",
-    "Delays",
-    "ElementQoS",
-    "ElementSeries",
-    "EpochEnd",
-    "FlowQoS",
-    "LimitEstimate",
-    "QoS",
-    "TransferQoS",
-    "Windows",
-    "bandwidth_shares",
-    "fields_of",
-    "jain_index",
-]
-
 PERCENTILES = (50, 95, 99)
 
 # The columns that the series of every runner has.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from emulation import _engine
 from emulation.errors import EmulationError
-from emulation.run.jobs import BYTES_PER_S, Jobs
+from emulation.run.jobs import Jobs
 from emulation.run.qos import (
     Delays,
     ElementQoS,
@@ -32,17 +32,6 @@ from emulation.run.qos import (
 from emulation.scenario.model import FlowSpec, Scenario
 from emulation.scenario.path import AckPath
 from emulation.scenario.video import ChunkQoS, VideoFlowQoS, VideoQoS
-
-__all__ = [
-    "BYTES_PER_S",
-    "Progress",
-    "compact_edges_us",
-    "core_version",
-    "default_threads",
-    "element_names",
-    "simulate",
-    "simulate_many",
-]
 
 Progress = Callable[[int], None]
 _EPOCH_ENDS = ("waited", "looked_up", "raised", "kept")

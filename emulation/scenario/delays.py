@@ -27,8 +27,6 @@ from pydantic import Field, ValidationError, model_validator
 from emulation.errors import EmulationError
 from emulation.scenario.path import Frozen
 
-__all__ = ["BaseDelay", "DelayStep", "read_delay_trace"]
-
 MOST_STEPS = 1_000_000
 _LEAST_STEP_S = 1e-6
 

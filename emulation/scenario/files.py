@@ -43,9 +43,6 @@ from kmod.errors import DocumentError
 from kmod.terminal import listed
 from kmod.yaml12 import load_yaml
 
-__all__ = ["build_scenario", "first_fault", "load_scenario", "one_recording", "read_document"]
-__all__ += ["read_settings"]
-
 Document = dict[str, Any]
 Settings = TypeVar("Settings", bound=BaseModel)
 Location = tuple[int | str, ...]

@@ -23,8 +23,6 @@ from emulation.scenario.video import VideoSpec
 from emulation.traces import Trace
 from kmod.abi import ALGORITHMS
 
-__all__ = ["FlowSpec", "LinkSpec", "ReceiverSpec", "Scenario", "Transfer", "canonical_text"]
-
 # The algorithms of kmod/core/params.def, and `fixed`, a window that never changes.
 if TYPE_CHECKING:
     Cca = str

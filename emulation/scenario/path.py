@@ -24,23 +24,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from emulation.traces import OPPORTUNITY_BYTES, Trace
 
-__all__ = [
-    "AccessLink",
-    "AckPath",
-    "Clock",
-    "Codel",
-    "GilbertElliott",
-    "Jitter",
-    "LinkRate",
-    "PathElement",
-    "Policer",
-    "RandomLoss",
-    "RateStep",
-    "Reorder",
-    "Shaper",
-    "SteppedPolicer",
-]
-
 RateMbps = Annotated[float, Field(ge=1e-3, le=1e5)]
 BucketOwner = Literal["client", "flow"]
 Share = Annotated[float, Field(ge=0, le=1)]

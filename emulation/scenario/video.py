@@ -27,8 +27,6 @@ from pydantic import Field, model_validator
 from emulation.run.qos import FlowQoS, fields_of
 from emulation.scenario.path import Frozen
 
-__all__ = ["Abr", "ChunkQoS", "VideoFlowQoS", "VideoQoS", "VideoSpec"]
-
 Abr = Literal["fixed", "bola", "mpc", "robust-mpc"]
 Kbps = Annotated[int, Field(ge=1, le=10_000_000)]
 Bytes = Annotated[int, Field(ge=1, lt=2**32)]

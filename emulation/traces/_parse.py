@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from emulation.errors import TraceError
 from kmod.terminal import counted
 
-__all__ = ["MAX_TIME_MS", "parse_trace"]
-
 MAX_TIME_MS = 2**32 - 1
 MAX_DIGITS = 10
 # The group is possessive. Therefore the match needs neither backtracking nor memory for each line.

@@ -15,8 +15,6 @@ from emulation.run.plot import save
 from emulation.traces.recording import Recording
 from emulation.traces.variation import variation_of
 
-__all__ = ["draw_recordings"]
-
 MOST_ROWS = 8
 TITLE_CHARS = 100
 

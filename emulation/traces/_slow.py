@@ -24,8 +24,6 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeFloat
 
 from emulation.errors import TraceError
 
-__all__ = ["SlowRate", "draw_slow", "fit_slow", "smooth"]
-
 Floats = NDArray[np.float64]
 
 N_QUANTILES = 101

@@ -23,8 +23,6 @@ from typing import IO
 from emulation.errors import TraceError
 from kmod.terminal import listed, visible
 
-__all__ = ["ARCHIVE_SUFFIX", "TRACE_SUFFIXES", "Refuse", "TraceFile", "find_files", "is_trace", "refuse"]
-
 Refuse = Callable[[TraceError], None]
 
 TRACE_SUFFIXES = (".down", ".up", ".trace", ".txt")

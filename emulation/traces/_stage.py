@@ -28,8 +28,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from emulation.traces._tree import DistributionTree, grow_tree
 
-__all__ = ["Stage", "draw_stage", "fit_stage", "is_even"]
-
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 

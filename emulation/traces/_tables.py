@@ -35,8 +35,6 @@ from numpy.typing import NDArray
 from emulation.errors import TraceError
 from kmod.terminal import counted, listed
 
-__all__ = ["Piece", "RateTable", "read_table", "row_of_numbers"]
-
 Floats = NDArray[np.float64]
 
 MAX_GAP_STEPS = 5

@@ -20,8 +20,6 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from emulation.errors import TraceError
 
-__all__ = ["DistributionTree", "grow_tree"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -24,8 +24,6 @@ from emulation.traces.variation import variation_of
 from kmod.tables import Column, print_table
 from kmod.terminal import counted, echo
 
-__all__ = ["traces"]
-
 MOST_UNREAD_SHOWN = 20
 
 _paths = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))

@@ -9,8 +9,6 @@ from emulation.errors import TraceError
 from emulation.traces.recording import Recording
 from emulation.traces.trace import OPPORTUNITY_BYTES, Trace
 
-__all__ = ["EPOCH_S", "Epoch", "epochs"]
-
 EPOCH_S = 30
 # The tail of a recording is an epoch if it is at least half as long as one. A shorter tail says little about a state.
 MIN_TAIL_SHARE = 0.5

@@ -31,8 +31,6 @@ from emulation.traces.recording import MAX_RECORDING_MS
 from emulation.traces.trace import OPPORTUNITY_BYTES, Trace
 from kmod.ensemble import write_atomically
 
-__all__ = ["Choices", "Imported", "import_traces"]
-
 MOST_OPPORTUNITIES = 10**8
 AT_ONCE = 10**6
 KBIT_PER_OPPORTUNITY = OPPORTUNITY_BYTES * 8 / 1000

@@ -16,8 +16,6 @@ import numpy as np
 from emulation.errors import TraceError
 from emulation.traces.trace import OPPORTUNITY_BYTES, Trace
 
-__all__ = ["make_poisson"]
-
 MAX_DURATION_S = 6 * 3600
 MOST_OPPORTUNITIES = 10**8
 

@@ -17,8 +17,6 @@ from emulation.traces.recording import MAX_RECORDING_MS, ParsedFile, Recording, 
 from emulation.traces.trace import OPPORTUNITY_BYTES
 from kmod.terminal import counted, listed
 
-__all__ = ["Reading", "read", "read_recordings"]
-
 Paths = str | Path | Sequence[str | Path]
 
 MOST_NAMES_SHOWN = 3

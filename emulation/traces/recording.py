@@ -38,17 +38,6 @@ from emulation.errors import TraceError
 from emulation.traces._sources import Refuse, refuse
 from emulation.traces.trace import Trace
 
-__all__ = [
-    "MAX_RECORDING_MS",
-    "Gap",
-    "ParsedFile",
-    "Recording",
-    "find_gaps",
-    "is_numbered",
-    "join_files",
-    "place_of",
-]
-
 MAX_RECORDING_MS = 24 * 3600 * 1000  # a multiple of LENGTH_STEP_MS
 GAP_MS = 1000
 LENGTH_STEP_MS = 1000

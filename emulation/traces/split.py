@@ -21,8 +21,6 @@ from emulation.errors import TraceError
 from emulation.traces.reader import Paths, Reading, read
 from emulation.traces.recording import Recording
 
-__all__ = ["TRACES_VARIABLE", "Part", "default_traces", "read_split", "require_part"]
-
 Part = Literal["train", "validation"]
 
 TRACES_VARIABLE = "CCATUNE_TRACES"

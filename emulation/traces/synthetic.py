@@ -36,8 +36,6 @@ from emulation.traces.recording import Recording, find_gaps, is_numbered
 from emulation.traces.trace import Trace
 from kmod.ensemble import write_atomically
 
-__all__ = ["LinkModel", "Source", "TraceModel", "fit", "make", "make_recordings"]
-
 Counts = NDArray[np.int64]
 
 MIN_FIT_S = 60

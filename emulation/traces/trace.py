@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from emulation.errors import TraceError
 
-__all__ = ["OPPORTUNITY_BYTES", "Trace"]
-
 OPPORTUNITY_BYTES = 1500
 MAX_PERIOD_MS = 2**32 - 1
 LINES_AT_ONCE = 1_000_000

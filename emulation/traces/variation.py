@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from emulation.traces.trace import Trace
 
-__all__ = ["Variation", "variation_of"]
-
 LEAST_PAIRS = 2
 
 

@@ -16,8 +16,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["owned_folder"]
-
 
 @contextlib.contextmanager
 def owned_folder(prefix: str) -> Iterator[Path]:

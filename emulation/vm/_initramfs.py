@@ -16,8 +16,6 @@ from pathlib import Path
 
 from emulation.vm.kernels import GuestError, KernelLine
 
-__all__ = ["SHARE", "build_initramfs"]
-
 # Where the guest mounts the folder that it shares with the host.
 SHARE = "/run/share"
 _MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")

@@ -28,8 +28,6 @@ from emulation.vm._folder import owned_folder
 from emulation.vm._initramfs import SHARE, build_initramfs
 from emulation.vm.kernels import GuestError, KernelLine, kernel_line
 
-__all__ = ["GuestResult", "run_in_guest"]
-
 _BEGINS = "guest: the command begins"
 _COMPLAINT = re.compile(r"\b(BUG|WARNING|Oops|panic|Call Trace|stall)\b")
 _START = """\

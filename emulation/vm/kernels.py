@@ -12,18 +12,6 @@ from pathlib import Path
 
 from emulation.errors import EmulationError
 
-__all__ = [
-    "FULL_LINE",
-    "LINES",
-    "PROVED_LINES",
-    "GuestError",
-    "KernelLine",
-    "cache_root",
-    "kernel_line",
-    "lacking",
-    "mahimahi_root",
-]
-
 _TABLE = json.loads(Path(__file__).with_name("kernel-lines.json").read_text(encoding="utf-8"))
 # LINES are all lines that are tested. `make prove` runs every test on PROVED_LINES, `make test` on FULL_LINE.
 LINES = tuple(_TABLE)

@@ -22,8 +22,6 @@ from pathlib import Path
 from emulation.vm.kernels import GuestError, KernelLine, cache_root, kernel_line
 from kmod.locks import locked
 
-__all__ = ["REPOSITORY", "BuiltModules", "build_modules", "load_order"]
-
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 

@@ -33,8 +33,6 @@ from emulation.vm.kernels import FULL_LINE, mahimahi_root
 from emulation.vm.modules import build_modules, load_order
 from kmod.abi import ALGORITHMS
 
-__all__ = ["emulate_each", "emulate_many", "guest_runner"]
-
 _WITH_MODULE = frozenset(name for name, algorithm in ALGORITHMS.items() if algorithm.host == "module")
 _ALGORITHMS = {name: name for name in (*sorted(_WITH_MODULE), *KERNELS_OWN)}
 _LEAD_MS = 3000

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from tests.contract.toolchain import HERE, SANITIZED_C, Build, ToolchainError, compile_program, run_program
 
-__all__ = ["RECORDED", "RecordingError", "compile_maker", "compile_replayer", "make_recording", "replay"]
-
 SOURCES = HERE / "replay"
 RECORDED = ("gr", "reno", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3")
 

@@ -25,8 +25,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
-__all__ = ["CHANNEL", "Agent", "Client", "Counts", "Place"]
-
 CHANNEL = "/v1/channels/gr/champion"
 POLL_S = 30
 REPORT_S = 30.0

@@ -24,8 +24,6 @@ from emulation.scenario.files import build_scenario
 from emulation.scenario.model import Scenario
 from kmod.abi import ALGORITHMS
 
-__all__ = ["Drawn", "draw", "load", "save"]
-
 Document = dict[str, Any]
 
 PKT_BITS = 12_000

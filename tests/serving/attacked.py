@@ -48,7 +48,7 @@ from serving.signatures import (
 )
 from tests.serving.agent.fakes import ensemble
 from tests.serving.running import Running
-from tests.serving.signing import Keys, envelope_of, key_file
+from tests.serving.signing import Keys, key_file
 
 DAY_S = 86_400
 Json = dict[str, Any]
@@ -311,6 +311,3 @@ def scene_in(folder: Path) -> Iterator[Scene]:
 def _closing(database: Database) -> Iterator[Database]:
     yield database
     database.close()
-
-
-__all__ = ["DAY_S", "Attacker", "Json", "Scene", "envelope_of", "scene_in"]

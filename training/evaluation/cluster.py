@@ -40,8 +40,6 @@ from training.evaluation.executors import Recorder, longest_first
 from training.evaluation.runner import model_versions
 from training.evaluation.tasks import SearchTask
 
-__all__ = ["Cluster", "connected"]
-
 HEAD = "node:__internal_head__"
 LOOK_S = 1.0
 # A task whose worker is lost so often is not lost by chance.

@@ -25,8 +25,6 @@ from training.searches.search import Evaluation, Found, Score, Search
 from training.searches.space import Point
 from training.workloads.case import Case
 
-__all__ = ["Evaluator", "JointSearch", "Request", "Runner", "optimise"]
-
 
 class Runner(Protocol):
     """Runs points on cases; deterministic, and safe to call from several threads."""

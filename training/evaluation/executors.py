@@ -24,8 +24,6 @@ from training.progress import Progress
 if TYPE_CHECKING:
     from training.study.journal import Journal
 
-__all__ = ["Executor", "ExecutorName", "Processes", "Recorder", "Threads", "longest_first", "open_executor"]
-
 ExecutorName = Literal["threads", "processes", "ray"]
 SNAPSHOT_S = 2.0
 

@@ -19,15 +19,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from emulation.run.simulator import BYTES_PER_S
+from emulation.run.jobs import BYTES_PER_S
 from emulation.scenario.model import LinkSpec
 from emulation.scenario.path import GilbertElliott, Policer, SteppedPolicer
 from emulation.traces.trace import OPPORTUNITY_BYTES
 from training.objectives import Tally
 from training.workloads import Case
 from training.workloads.policed import KINDS
-
-__all__ = ["features_of"]
 
 BIN_MS = 200
 BINS_PER_S = 1000 // BIN_MS

@@ -25,8 +25,6 @@ from training.objectives.tally import WIRE_PACKET_BYTES, Pool, Tally
 from training.searches.contextual import Outputs
 from training.workloads import Case
 
-__all__ = ["Scale", "outputs_of", "pool_of", "scale_of"]
-
 MOST_RATIO = 5.0
 
 

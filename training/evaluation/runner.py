@@ -9,14 +9,11 @@ from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
+from emulation.run.jobs import BYTES_PER_S
 from emulation.run.measures import Measures, Trial, measure
-from emulation.run.simulator import BYTES_PER_S
 from training.objectives.tally import Objective, Tally
 from training.searches.space import Point
 from training.workloads.case import Case
-
-__all__ = ["CaseRunner", "model_versions"]
-
 
 MODEL_PACKAGES = ("ax-platform", "botorch", "gpytorch", "optuna", "ray", "scipy", "torch")
 

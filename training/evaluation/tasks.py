@@ -19,8 +19,6 @@ from training.objectives import Objective
 from training.searches import Evaluation, Found, Point, Search, SearchSettings, Space
 from training.workloads import Case
 
-__all__ = ["EVALUATIONS", "ClassTask", "Part", "SearchRun", "SearchTask", "confirmed"]
-
 
 @dataclass(frozen=True)
 class Part:

@@ -57,8 +57,6 @@ from training.objectives.tally import Floats, Objective, Pool, Rest, Tally, perc
 from training.searches.search import Score
 from training.workloads.case import Purpose
 
-__all__ = ["ClassSettings", "DelayObjective", "DelaySettings"]
-
 LEAST_EXCESS = 1e-6
 
 

@@ -22,8 +22,6 @@ from training.objectives.tally import ClasslessSettings, Floats, Objective, Pool
 from training.searches.search import Score
 from training.workloads.case import Purpose
 
-__all__ = ["GoodputSettings", "MostGoodput"]
-
 UNBOUNDED = -1e9  # the cost that a point can still reach
 
 

@@ -37,11 +37,6 @@ from training.searches.search import Score
 from training.workloads.case import Purpose
 from training.workloads.policed import KINDS, Kind
 
-__all__ = [
-    "LEAST_RETRANSMITTED_PKTS", "LeastRetransmissions", "RetransmissionSettings", "goodput_shares",
-    "retransmitted_shares",
-]  # fmt: skip
-
 LEAST_RETRANSMITTED_PKTS = 10
 
 

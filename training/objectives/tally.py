@@ -15,8 +15,6 @@ from kmod.ensemble import DelayClass
 from training.fields import StudyPart
 from training.searches.search import Score
 
-__all__ = ["ClasslessSettings", "Floats", "Objective", "Pool", "Rest", "Tally", "percentile_us", "ratio_error"]
-
 WIRE_PACKET_BYTES = 1500
 
 Floats = NDArray[np.float64]

@@ -27,10 +27,6 @@ from training.study import StudySettings, setting_of, study_of
 from training.validation.recordings import require_targets
 from training.workloads import Case, Sample, State
 
-__all__ = [
-    "ReportArguments", "finish", "least_option", "most_option", "of_ensemble", "requirement_lines", "validation_cases",
-]  # fmt: skip
-
 _datasets = click.option("--dataset", "datasets", multiple=True, help="Only these, by the beginning of their names")
 _part = click.option("--part", type=click.Choice(["validation", "train"]), default="validation", show_default=True)
 _threads = click.option("--threads", "most_threads", type=click.IntRange(1), help="At most so many processors  [all]")

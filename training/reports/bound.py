@@ -38,8 +38,6 @@ from training.study import StudySettings
 from training.validation.states import points_of
 from training.workloads import Case, State
 
-__all__ = ["bound", "bounds"]
-
 SCHEMES = ("bound", "ensemble", "single")
 
 

@@ -13,8 +13,6 @@ from training.reports.surrogate import surrogate
 from training.reports.synthetic import synthetic
 from training.reports.verify import verify
 
-__all__ = ["report"]
-
 
 @click.group()
 def report() -> None:

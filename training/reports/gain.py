@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["gain_figure", "gain_lines", "level_lines"]
-
 _LEVEL_HEADINGS = (
     "target", "level", "windows", "ensemble\np95", "interval", "used", "single\np95", "used", "default\np95", "used",
 )  # fmt: skip

@@ -33,8 +33,6 @@ from kmod.ensemble import Deployment, Ensemble, table_text
 from kmod.tables import Column, table_lines
 from training.reports.arguments import ReportArguments, finish, of_ensemble
 
-__all__ = ["CONDITIONS", "Condition", "robustness", "run_conditions"]
-
 MOST_EXCESS = 1.5
 
 

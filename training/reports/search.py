@@ -43,8 +43,6 @@ from training.workloads import Case, Epochs, Sample, State, Workload
 from training.workloads.epochs import default_values
 from training.workloads.levels import StateEpoch, choose, in_time
 
-__all__ = ["GRIDS", "LEAST_SHARE", "SearchReport", "halves", "search", "state_cases"]
-
 STUDIES = Path(__file__).resolve().parents[2] / "configs" / "studies"
 
 GRIDS = {2: 14, 3: 10, 4: 6}  # values of each parameter, by the number of parameters

@@ -26,8 +26,6 @@ from training.study import StudySettings
 from training.validation.policed import validate_policed
 from training.validation.states import OTHERS, summary, validate_states
 
-__all__ = ["policed_lines", "state_lines", "states"]
-
 LINE = (
     "in every state no more cost than the defaults and the best single set have, beyond the interval and the room that "
     "the requirement leaves"

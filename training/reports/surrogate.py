@@ -35,8 +35,6 @@ from training.study import Study, require_recordings
 from training.validation.states import points_of
 from training.workloads import Case, State
 
-__all__ = ["SCHEMES", "first_rows", "left_out_of", "summary", "surrogate", "validated"]
-
 SCHEMES = ("first", "learned", "neighbour", "single", "default")
 
 

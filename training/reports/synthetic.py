@@ -27,8 +27,6 @@ from training.errors import TrainingError
 from training.reports.arguments import ReportArguments, finish, of_ensemble
 from training.reports.robustness import Condition, run_conditions
 
-__all__ = ["run_both", "synthetic"]
-
 MOST_POINTS = 0.03
 MOST_DELAY_SHARE = 0.15
 PIECE_S = 21600.0

@@ -17,8 +17,6 @@ from training.options import as_json_option, plot_option
 from training.reports.arguments import finish
 from training.verification.choice import ratio_95
 
-__all__ = ["table", "verify"]
-
 LINE = "each verified row meets its requirement on the kernel, or misses it by no more than chance"
 PANELS = (("throughput_mbps", "throughput (Mbit/s)"), ("delay_ms", "percentile of the queueing delay (ms)"))
 FIGURES = (("throughput_mbps", "throughput"), ("delay_ms", "delay"))

@@ -25,8 +25,6 @@ from training.searches.models import ModelSearch, ModelSettings, Seen, require_e
 from training.searches.search import Search, Seed
 from training.searches.space import Point, Space
 
-__all__ = ["BotorchChoice"]
-
 
 class BotorchChoice(ModelSettings):
     """Noisy expected improvement under a constraint."""

@@ -38,8 +38,6 @@ from training.searches.models import require_extra
 from training.searches.search import Search, SearchChoice, Seed
 from training.searches.space import Point, Space
 
-__all__ = ["Device", "Model", "ModelSettings", "Outputs", "SurrogateChoice", "fit"]
-
 Floats = NDArray[np.float64]
 Device = Literal["cpu", "cuda", "auto"]
 LEAST_DISPERSION = 1e-3

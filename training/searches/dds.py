@@ -41,8 +41,6 @@ from training.searches.search import BaseSearch, Score, Search, Seed
 from training.searches.space import Point, Space
 from training.searches.surrogate import Surrogate
 
-__all__ = ["DdsChoice", "DdsSearch", "LocalChoice", "latin_hypercube"]
-
 
 class AnnealingSettings(StudyPart):
     """The choices of the annealing."""

@@ -34,8 +34,6 @@ from training.searches.points import sobol_points
 from training.searches.search import BaseSearch, Score, SearchChoice, Seed
 from training.searches.space import Point, Space
 
-__all__ = ["MET", "ModelSearch", "ModelSettings", "Propose", "Seen", "quietly", "require_extra", "with_torch"]
-
 MET = 0.1
 
 _LIBRARIES = threading.RLock()

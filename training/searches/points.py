@@ -18,8 +18,6 @@ from training.errors import TrainingError
 from training.searches.search import BaseSearch, Search, SearchChoice, Seed
 from training.searches.space import Point, Space
 
-__all__ = ["GridChoice", "PointsSearch", "SobolChoice", "grid_points", "sobol_points"]
-
 
 def grid_points(space: Space, *, count: int, counts: Mapping[str, int] | None = None) -> list[Point]:
     """The points of a grid, each once, the last dimension varying fastest.

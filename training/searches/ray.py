@@ -30,8 +30,6 @@ from training.searches.models import ModelSearch, ModelSettings, Seen, quietly, 
 from training.searches.search import Search, Seed
 from training.searches.space import Point, Space
 
-__all__ = ["RayChoice"]
-
 
 class RayChoice(ModelSettings):
     """One of Ray Tune's searchers."""

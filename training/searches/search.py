@@ -21,8 +21,6 @@ from training.errors import TrainingError
 from training.fields import StudyPart
 from training.searches.space import Point
 
-__all__ = ["BaseSearch", "Evaluation", "Found", "Proposal", "Score", "Search", "SearchChoice", "Seed"]
-
 
 @dataclass(frozen=True)
 class Score:

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from kmod.abi import Algorithm
 from training.errors import TrainingError
 
-__all__ = ["Dimension", "Point", "Space", "space_of"]
-
 Point = tuple[int, ...]
 """One value for each dimension of a space, in its order and in the core's units."""
 

@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 
 from training.searches.search import Score
 
-__all__ = ["LEAST_POINTS", "Surrogate"]
-
 LEAST_POINTS = 6
 REACH = 0.25
 LENGTH = 0.35

@@ -42,8 +42,6 @@ from training.study.journal import Journal
 from training.study.runs import Runs
 from training.workloads import Case
 
-__all__ = ["Contextual", "Proposed", "union"]
-
 SCREENED = 64
 NEAR = ((0.15, 48), (0.05, 48))  # standard deviations in positions, and points, of the steps around the best ones
 KEPT = 6

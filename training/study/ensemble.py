@@ -23,8 +23,6 @@ from training.workloads import Sample, State
 if TYPE_CHECKING:
     from training.study.study import Study
 
-__all__ = ["PROVENANCE_SCHEMA", "build_ensemble", "require_singles", "score_json", "single_sets"]
-
 PROVENANCE_SCHEMA = "ccatune-provenance/2"
 DIGITS = 6
 

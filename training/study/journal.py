@@ -19,8 +19,6 @@ from typing import Any
 from kmod.ensemble import canonical_json, write_atomically
 from training.errors import TrainingError
 
-__all__ = ["Journal"]
-
 _PART = re.compile(r"[a-z0-9-]+")
 
 

@@ -17,8 +17,6 @@ from training.searches import Point
 from training.study.journal import Journal
 from training.workloads import Case
 
-__all__ = ["Runs"]
-
 Run = tuple[Case, Point]
 _COUNTS = ("capacity_bytes", "delivered_bytes", "packets", "goodput_bytes", "sent_pkts", "retransmitted_pkts")
 

@@ -36,8 +36,6 @@ from training.verification.settings import VerifySettings
 from training.workloads import ClockSettings, Sample, State, WorkloadSettings
 from training.workloads.axes import AxesSettings
 
-__all__ = ["ConfirmSettings", "StageSettings", "StudySettings", "load_study", "study_of"]
-
 DEFAULTS = "defaults"
 AxisName = Literal["throughput", "min_rtt", "limit"]
 

@@ -39,8 +39,6 @@ from training.verification.verify import PREFIX, Verification
 from training.workloads import Setting, State, Workload
 from training.workloads.epochs import default_values
 
-__all__ = ["Study", "part_name", "require_recordings", "setting_of", "study_key"]
-
 
 def study_key(study: StudySettings, recordings: Sequence[Recording]) -> str:
     """The key of a journal: a hash (hex) of the settings, the traces, and the version of core and simulator.

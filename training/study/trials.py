@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from training.evaluation.tasks import Part
     from training.study.study import Study
 
-__all__ = ["check_trials_path", "trial_rows", "write_trials"]
-
 SUFFIXES = (".csv", ".parquet")
 
 

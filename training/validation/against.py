@@ -28,8 +28,6 @@ from kmod.ensemble import Ensemble
 from training.errors import TrainingError
 from training.validation.recordings import Path as LinkPath
 
-__all__ = ["against_figure", "against_lines", "run_against"]
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 

@@ -15,8 +15,6 @@ from emulation.traces import Part, Recording
 from kmod.terminal import echo
 from training.options import as_json_option, plot_option, skip_bad_option, threads_option, traces_option
 
-__all__ = ["evaluate"]
-
 
 def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, ...] | None:
     share = FiniteRange(0, 1)

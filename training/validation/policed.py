@@ -53,8 +53,6 @@ from training.study.study import setting_of
 from training.validation.states import places_of
 from training.workloads import Case, Policed, PolicedSettings
 
-__all__ = ["SCHEMES", "SchemeComparison", "Tallies", "Values", "ratio", "validate_policed"]
-
 SCHEMES = ("learned", "paper", "single")
 Values = NDArray[np.float64]
 Tallies = dict[str, list[Tally]]

@@ -33,8 +33,6 @@ from training.study.ensemble import require_singles
 from training.study.settings import study_of
 from training.workloads.epochs import default_table, simulate_with_progress
 
-__all__ = ["Path", "require_targets", "validate"]
-
 LEAST_WINDOWS = 5
 LEAST_CAPACITY_BYTES_PER_S = 2500
 SCHEMES = ("ensemble", "single", "default")

@@ -44,8 +44,6 @@ from training.workloads import Case, State
 from training.workloads.axes import level_bounds
 from training.workloads.epochs import default_values
 
-__all__ = ["OTHERS", "compare", "compare_costs", "places_of", "points_of", "summary", "validate_states"]
-
 Floats = NDArray[np.float64]
 OTHERS = ("default", "single")
 

@@ -29,8 +29,6 @@ import numpy as np
 from training.objectives import Objective, Pool, Tally
 from training.searches import Score
 
-__all__ = ["Choice", "Outcome", "choose", "quantile_of", "ratio_95"]
-
 Outcome = Literal["confirmed", "replaced", "missed"]
 Figure = Callable[[Score], float]
 

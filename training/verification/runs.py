@@ -41,8 +41,6 @@ from training.errors import TrainingError
 from training.objectives import Tally
 from training.verification.settings import RunnerName
 
-__all__ = ["Keep", "VerifyTask", "made_with", "require_runner", "tally_of"]
-
 TRIES = 4
 ON_THIS_KERNEL = frozenset({"mahimahi", "pantheon"})
 # Of IPv4 and TCP with timestamps. A packet up to CONTROL_BYTES carries no data.

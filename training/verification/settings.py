@@ -11,8 +11,6 @@ from pydantic import Field
 from training.fields import StudyPart
 from training.workloads import State
 
-__all__ = ["RunnerName", "VerifySettings"]
-
 RunnerName = Literal["simulator", "mahimahi", "pantheon", "vm"]
 
 

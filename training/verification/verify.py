@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from training.study.journal import Journal
     from training.study.study import Study
 
-__all__ = ["PREFIX", "Verification", "case_figures", "ratios_of"]
-
 PREFIX = "verify-"
 DIGITS = 6
 # Smaller figures count as this in a ratio. Mahimahi counts delays in whole ms.

@@ -9,8 +9,6 @@ from kmod.abi import Algorithm
 from kmod.ensemble import Axis
 from training.fields import StudyPart
 
-__all__ = ["AxesSettings", "LimitAxis", "RttAxis", "ThroughputAxis", "level_bounds"]
-
 BYTES_PER_S = 125  # of one kbit/s
 
 

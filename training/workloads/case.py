@@ -20,8 +20,6 @@ from kmod.ensemble import Axis
 from training.fields import StudyPart
 from training.progress import Progress
 
-__all__ = ["Case", "ClockSettings", "Purpose", "Sample", "Setting", "State", "Workload"]
-
 Purpose = Literal["training", "confirming", "validation"]
 """Data that train, data that confirm the result of a search, and data on which an ensemble is validated."""
 

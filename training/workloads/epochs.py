@@ -37,8 +37,6 @@ from training.workloads.levels import (
     plan_levels,
 )  # fmt: skip
 
-__all__ = ["Epochs", "EpochsSettings", "LinkSettings", "default_table", "default_values", "simulate_with_progress"]
-
 DIGITS = 6
 
 

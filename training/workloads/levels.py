@@ -38,11 +38,6 @@ from emulation.traces import Recording
 from kmod.ensemble import Axis
 from training.errors import TrainingError
 
-__all__ = [
-    "Confusion", "LevelPlan", "StateEpoch", "Turn", "by_level", "choose", "confusion", "epochs_of", "gather",
-    "in_time", "plan_levels",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Turn:

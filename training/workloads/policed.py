@@ -23,7 +23,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from emulation.run.simulator import BYTES_PER_S
+from emulation.run.jobs import BYTES_PER_S
 from emulation.scenario.model import WIRE, FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import GilbertElliott, Jitter, Policer, RateStep, SteppedPolicer
 from emulation.traces import Recording, place_of
@@ -31,8 +31,6 @@ from kmod.ensemble import Axis
 from training.fields import StudyPart
 from training.workloads.axes import level_bounds
 from training.workloads.case import Case, Purpose, Sample, Setting, State, Workload
-
-__all__ = ["KINDS", "PURPOSES", "Kind", "Policed", "PolicedSettings"]
 
 Kind = Literal["limited", "lifted", "unlimited"]
 KINDS: tuple[Kind, ...] = ("limited", "lifted", "unlimited")
