@@ -53,11 +53,7 @@ static struct alg_flow *alg_flow_of(const struct sock *sk)
 	return ((struct alg_sock *)inet_csk_ca(sk))->flow;
 }
 
-#if ALG_WINDOW
-#include "window_ops.h"
-#else
-#include "control_ops.h"
-#endif
+#include "mode_ops.h"
 
 static void module_open(struct sock *sk)
 {

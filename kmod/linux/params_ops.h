@@ -12,7 +12,7 @@ struct ops_windows {
 
 #define ops_before_sending(f, sk) do { } while (0)
 #define ops_read_tx_start(sk, f, kind) ccatune_read_tx_start(sk, kind)
-#define ops_read_state(f, sk, new_state, kind) ccatune_read_state(sk, new_state, kind)
+#define ops_forget_losses(sk, f) do { } while (0)
 
 /* Only what such an algorithm reads. Each ACK is an event for it. */
 static inline bool ops_read_ack(struct alg_flow *f, const struct sock *sk,
