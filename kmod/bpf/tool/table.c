@@ -155,7 +155,6 @@ int ensemble_write(struct loaded *l, const char *text, u32 len)
 
 	if (!len)
 		return 0;
-	memset(&table, 0, sizeof(table));
 	ens_parser_init(&parser, &table, l->id);
 	taken = parse(&parser, values, text, len);
 	if (taken < 0) {
