@@ -17,6 +17,7 @@ struct alg_flow {
 
 static inline void alg_init(struct alg_flow *f, const struct cca_start *start)
 {
+	f->params = *(const struct cubic_params *)ccatune_flow_params(&f->head)->value;
 	cubic_init(&f->core, &f->params, start);
 }
 

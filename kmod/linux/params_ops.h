@@ -58,7 +58,6 @@ static void ops_begin(struct alg_flow *f, const struct sock *sk, struct ops_wind
 	struct cca_start start;
 
 	ccatune_read_start(sk, &start);
-	f->params = *(const struct alg_params *)ccatune_flow_params(&f->head)->value;
 	alg_init(f, &start);
 }
 

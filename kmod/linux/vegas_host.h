@@ -18,6 +18,7 @@ struct alg_flow {
 
 static inline void alg_init(struct alg_flow *f, const struct cca_start *start)
 {
+	f->params = *(const struct vegas_params *)ccatune_flow_params(&f->head)->value;
 	vegas_init(&f->core);
 }
 
