@@ -26,7 +26,8 @@ static const struct cubic_params defaults = {
 #include "params.def"
 };
 
-#define alg_init(f, start) cubic_init(&(f)->core, &defaults, start)
+#define alg_params_of(f) (&defaults)
+#define alg_init(f, params, start) cubic_init(&(f)->core, params, start)
 #define alg_on_ack(f, ack, w) cubic_on_ack(&(f)->core, &defaults, ack, w)
 #define alg_grow(f, w, acked_pkts) cubic_grow(&(f)->core, &defaults, w, acked_pkts)
 #define alg_ssthresh(f, w) cubic_ssthresh(&(f)->core, &defaults, w)

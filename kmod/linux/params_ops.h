@@ -53,12 +53,16 @@ static void ops_on_event(struct alg_flow *f, const struct sock *sk, enum cca_eve
 	alg_on_event(f, &ev);
 }
 
+#ifndef alg_params_of
+#define alg_params_of(f) ((const struct alg_params *)ccatune_flow_params(&(f)->head)->value)
+#endif
+
 static void ops_begin(struct alg_flow *f, const struct sock *sk, struct ops_windows *w)
 {
 	struct cca_start start;
 
 	ccatune_read_start(sk, &start);
-	alg_init(f, &start);
+	alg_init(f, alg_params_of(f), &start);
 }
 
 #endif /* CCATUNE_PARAMS_OPS_H */
