@@ -10,7 +10,7 @@
 
 CCATUNE_FLOWS(struct alg_flow)
 
-/* `ss` shows nothing: BPF has no get_info. */
+/* `ss` shows no values, because BPF has no operation get_info. */
 #define alg_copy_info(sk, f) do { } while (0)
 
 #include "mode_ops.h"
