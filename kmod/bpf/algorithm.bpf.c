@@ -10,14 +10,10 @@
 
 CCATUNE_FLOWS(struct alg_flow)
 
-/* `ss` shows nothing: BPF has no get_info. */
+/* `ss` shows no values, because BPF has no operation get_info. */
 #define alg_copy_info(sk, f) do { } while (0)
 
-#if ALG_WINDOW
-#include "window_ops.h"
-#else
-#include "control_ops.h"
-#endif
+#include "mode_ops.h"
 
 SEC("struct_ops")
 void BPF_PROG(alg_prog_init, struct sock *sk)

@@ -18,7 +18,7 @@
 
 #define CCA_INDEX(i, count) ccatune_index(i, count)
 
-/* The comparison is hidden from the compiler, or it may prove it needless and leave it out. */
+/* The compiler must not see the comparison, or it may prove it needless and leave it out. */
 static inline u64 ccatune_index(u64 i, const u64 count)
 {
 	asm volatile("if %0 < %1 goto +1; %0 = 0" : "+r"(i) : "i"(count));
@@ -31,7 +31,7 @@ static inline u32 ccatune_value(const struct ccatune_table *table, u32 index);
 #include "params.h"
 #include "../linux/host.h"
 
-/* How many parameters the algorithm has: the verifier needs the bound. */
+/* The number of the algorithm's parameters. The verifier needs it as a bound. */
 enum {
 	CCATUNE_PARAMS = 0
 #define CCA_ONLY CCATUNE_ID
@@ -114,7 +114,7 @@ char LICENSE[] SEC("license") = "GPL";
 	} name SEC(".maps")
 
 CCATUNE_MAPS(configs, 1, 0, struct ccatune_config);
-/* Two places: those of a table are at its generation modulo 2. */
+/* Two places. The sums and delays of a table are at its generation modulo 2. */
 CCATUNE_MAPS(sums, 2, BPF_F_INNER_MAP, struct ccatune_sums);
 CCATUNE_MAPS(delays, 2, BPF_F_INNER_MAP, struct ccatune_delays);
 CCATUNE_MAPS(records, 1, BPF_F_INNER_MAP | BPF_F_MMAPABLE, struct rec_record);
@@ -126,7 +126,7 @@ struct {
 	__type(value, struct ccatune_totals);
 } counters SEC(".maps");
 
-/* Of ccatune-bpf alone. */
+/* Only ccatune-bpf reads and writes this map. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -141,7 +141,7 @@ static inline void *ccatune_in(void *outer, u32 place, u32 index)
 	return inner ? bpf_map_lookup_elem(inner, &index) : NULL;
 }
 
-/* NULL before ccatune-bpf has put the first one there, and no flow can begin. */
+/* The configuration in force. NULL until ccatune-bpf has stored one: no flow begins before that. */
 static inline struct ccatune_config *ccatune_config(void)
 {
 	return ccatune_in(&configs, 0, 0);
@@ -168,7 +168,7 @@ static inline u32 ccatune_value(const struct ccatune_table *table, u32 index)
 	return table->values[at];
 }
 
-/* A set of parameters: the verifier needs its size. */
+/* A set of parameters. Its type gives the verifier its size. */
 struct ccatune_set {
 	u32 value[CCATUNE_PARAMS];
 };
@@ -192,7 +192,7 @@ static inline void ccatune_need_pacing(struct sock *sk)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 }
 
-/* --- what applies to a flow --------------------------------------------------- */
+/* --- table, parameters and class of a flow ------------------------------------ */
 
 static inline struct ccatune_table *ccatune_flow_table(const struct ccatune_flow *flow)
 {
@@ -201,7 +201,10 @@ static inline struct ccatune_table *ccatune_flow_table(const struct ccatune_flow
 	return config && config->has_table ? &config->table : NULL;
 }
 
-/* What stands in before the first configuration, for the verifier: no flow begins by then. */
+/*
+ * Parameters before the first configuration. No flow begins before it, but the verifier cannot know
+ * this.
+ */
 struct ccatune_params no_params;
 
 static inline const struct ccatune_params *ccatune_flow_params(const struct ccatune_flow *flow)
@@ -379,7 +382,7 @@ static inline void ccatune_put_addresses(struct ccatune_flow *flow, const struct
 	}
 }
 
-/* The socket's numbers for `flows`. */
+/* Copies the numbers of the socket that the file `flows` shows. */
 static inline void ccatune_flow_note(struct ccatune_flow *flow, const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -392,7 +395,7 @@ static inline void ccatune_flow_note(struct ccatune_flow *flow, const struct soc
 	flow->cwnd_pkts = tp->snd_cwnd;
 }
 
-/* Whether a flow has begun: its key is in the socket then. */
+/* Makes a flow and stores its key in the socket. Returns false if there can be no flow. */
 static inline bool ccatune_flow_new(struct sock *sk, void *flows_of_object, void *blank_of_object)
 {
 	struct ccatune_config *config = ccatune_config();

@@ -218,7 +218,7 @@ struct tcp_congestion_ops {
 #define memcpy __builtin_memcpy
 #define noinline __attribute__((noinline))
 
-/* A call passes at most five arguments, so what the kernel's headers call inline must be so. */
+/* BPF passes at most five arguments in a call, so the compiler must inline all inline functions. */
 #define inline inline __attribute__((always_inline))
 
 /* A BPF program runs under rcu_read_lock(). */
@@ -289,7 +289,7 @@ static inline bool ccatune_cwnd_limited(const struct tcp_sock *tp)
 	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
 }
 
-/* What the kernel's algorithms do that have no rule of their own. */
+/* The rules of Reno, which the kernel also exports to its other algorithms. */
 static inline u32 tcp_reno_ssthresh(struct sock *sk)
 {
 	return max(tcp_sk(sk)->snd_cwnd >> 1, 2u);

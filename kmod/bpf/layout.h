@@ -54,20 +54,20 @@ struct ccatune_config {
 	u64 changes;			/* of table, parameters and settings */
 };
 
-/* What ccatune-bpf alone writes. */
+/* Only ccatune-bpf writes this. */
 struct ccatune_host {
-	u64 instance;			/* random: another one after each load */
+	u64 instance;			/* a random number, drawn at each load */
 	u64 rejected_writes;
-	u64 generations;		/* of tables, given so far */
-	u64 pins;			/* of configurations, given so far */
-	u32 versions;			/* of parameters, given so far */
+	u64 generations;		/* the last number that a table has received */
+	u64 pins;			/* the last number of a pin of a configuration */
+	u32 versions;			/* the last version that parameters have received */
 };
 
 /* Since the object was loaded. */
 struct ccatune_totals {
 	struct ccatune_counters counters;
 	u64 flows;
-	u64 keys;			/* of flows, given so far */
+	u64 keys;			/* the last key that a flow has received */
 };
 
 /* At the head of a flow, before its algorithm. */
@@ -103,7 +103,7 @@ struct ccatune_flow {
 
 /* A recording is an array of records. Its first element is this header. */
 struct ccatune_recording {
-	u64 next;			/* records taken; beyond size: lost */
+	u64 next;			/* number of records so far; those beyond size are lost */
 	u32 size;
 	u32 first;			/* flows from this number on are part of it */
 };

@@ -7,8 +7,8 @@
 #define CCATUNE_BPF_RTCP_PARTS_H
 
 /*
- * The part of a core's function: f_part(). It does nothing where a pointer is missing, and then
- * returns `otherwise`. PART_VOID: the function returns nothing.
+ * Defines f_part(), which calls the core's function f(). If a pointer is NULL, it returns
+ * `otherwise` instead. PART_VOID is for a function that returns nothing.
  */
 #define PART(type, f, parameters, present, otherwise, arguments) \
 	noinline type f##_part parameters \

@@ -94,7 +94,7 @@ struct hystart_state {
 	bool over;			/* it has ended a slow start */
 };
 
-/* At most 104 bytes, the space that a Linux socket has for congestion control (fallback.h). */
+/* At most 104 bytes, the space that a Linux socket has for congestion control (fallback.c). */
 struct cubic_state {
 	u64 now_us;			/* of the last ACK */
 	u64 epoch_start_us;

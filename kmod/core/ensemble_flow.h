@@ -89,4 +89,34 @@ CCA_FN void ens_flow_on_event(struct ens_flow *f, const struct cca_event *ev)
 		ens_clock_on_restart(&f->clock);
 }
 
+/*
+ * The end of an epoch, for an algorithm NAME whose struct NAME_flow has the parts `ens` and
+ * `params`, and whose NAME_axis_value(flow, number) is the flow's value on an axis of params.def:
+ *
+ *   NAME_flow_end_epoch()   looks up the parameters of the next epoch
+ *   NAME_flow_recall()      the same if the host has recalled the flow's row. The host calls this
+ *                           before it passes on an ACK, or before a transmission
+ *
+ * table: the one in force, NULL for none. defaults: the host's current parameters. They apply to a
+ * flow without a table, and to parameters that the ensemble does not cover.
+ */
+#define ENS_FLOW_FUNCTIONS(name) \
+CCA_FN void name##_flow_end_epoch(struct name##_flow *f, const struct name##_params *defaults, \
+				  const struct ens_table *table, u64 now_us) \
+{ \
+	struct ens_values values; \
+\
+	values.is_new = ens_clock_measured(&f->ens.clock); \
+	ENS_SET_AXES(&values, table, name##_axis_value, f); \
+	f->params = *defaults; \
+	ens_flow_end_epoch(&f->ens, table, now_us, &values, &f->params); \
+} \
+\
+CCA_FN void name##_flow_recall(struct name##_flow *f, const struct name##_params *defaults, \
+			       const struct ens_table *table, u64 now_us) \
+{ \
+	if (ens_flow_is_recalled(&f->ens, table)) \
+		name##_flow_end_epoch(f, defaults, table, now_us); \
+}
+
 #endif /* CCA_ENSEMBLE_FLOW_H */

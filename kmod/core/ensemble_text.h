@@ -404,20 +404,10 @@ CCA_FN int ens_take_line(struct ens_parser *p, struct ens_cursor *c)
 
 CCA_FN void ens_parser_init(struct ens_parser *p, struct ens_table *table, u32 id)
 {
+	__builtin_memset(table, 0, sizeof(*table));
 	table->id = id;
-	table->epsilon_pct = 0;
-	table->generation = 0;
-	table->urgent = false;
-	table->n_axes = 0;
-	table->n_classes = 0;
-	table->n_columns = 0;
-	table->values = (u32 *)0;
+	__builtin_memset(p, 0, sizeof(*p));
 	p->table = table;
-	p->text_bytes = 0;
-	p->line_no = 0;
-	p->next_row = 0;
-	p->line_len = 0;
-	p->error = 0;
 	p->expects = ENS_VERSION;
 }
 

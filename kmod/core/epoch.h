@@ -206,12 +206,13 @@ CCA_FN bool ens_clock_measured(struct ens_clock *c)
 
 /*
  * Sets the values of a flow on the axes of a table (NULL for none). value(flow, number) is the
- * algorithm's function for the axis with this number in params.def. The second value has no
- * meaning if the table has one axis.
+ * algorithm's function for the axis with this number in params.def. The second value is 0 if the
+ * table has one axis.
  */
 #define ENS_SET_AXES(values, table, value, flow) do { \
 	(values)->axis[0] = value(flow, (table) ? (table)->axis[0].number : 0); \
-	(values)->axis[1] = value(flow, (table) ? (table)->axis[1].number : 0); \
+	(values)->axis[1] = (table) && (table)->n_axes > 1 ? \
+			    value(flow, (table)->axis[1].number) : 0; \
 } while (0)
 
 /*

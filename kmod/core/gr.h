@@ -267,24 +267,15 @@ CCA_FN void gr_init(struct gr_state *s, const struct gr_params *p,
 		    const struct cca_start *start, struct cca_decision *d)
 {
 	(void)p;
+	__builtin_memset(s, 0, sizeof(*s));
 	cca_rate_reset(&s->bandwidth, start->now_us, start->delivered_pkts);
 	s->mode = GR_SLOW_START;
-	s->undo_mode = GR_SLOW_START;
-	s->hold = 0;
 	s->mss_bytes = cca_clamp_u32(start->mss_bytes, 1, CCA_MAX_MSS_BYTES);
 	s->min_rtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
 	s->min_rtt_at_us = start->now_us;
-	s->drain_min_rtt_us = 0;
-	s->drain_rounds = 0;
-	s->outage = 0;
-	s->outage_end_us = 0;
 	s->newest_rtt_us = s->min_rtt_us;
 	s->cwnd_pkts = cca_clamp_u32(start->cwnd_pkts, GR_MIN_CWND_PKTS, CCA_MAX_PKTS);
-	s->undo_cwnd_pkts = 0;
 	s->rate_bytes_per_s = gr_slow_start_rate(s);
-	s->undo_rate_bytes_per_s = 0;
-	s->marked_rate_bytes_per_s = 0;
-	s->marked_round = 0;
 	gr_start_round(s, start->delivered_pkts, s->cwnd_pkts);
 	gr_start_interval(s, start->now_us);
 	gr_decide(s, d);

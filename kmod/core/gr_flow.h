@@ -40,23 +40,9 @@ CCA_FN u64 gr_axis_value(const struct gr_flow *f, u32 axis)
 	return axis == GR_AXIS_throughput_bytes_per_s ? f->ens.clock.measured_bytes_per_s : 0;
 }
 
-/* defaults: as of gr_flow_on_ack(). */
-CCA_FN void gr_flow_end_epoch(struct gr_flow *f, const struct gr_params *defaults,
-			const struct ens_table *table, u64 now_us)
-{
-	struct ens_values values;
+ENS_FLOW_FUNCTIONS(gr)
 
-	values.is_new = ens_clock_measured(&f->ens.clock);
-	ENS_SET_AXES(&values, table, gr_axis_value, f);
-	f->params = *defaults;
-	ens_flow_end_epoch(&f->ens, table, now_us, &values, &f->params);
-}
-
-/*
- * table: the one in force, NULL for none. defaults: the host's current parameters. They
- * apply to a flow without a table, and to parameters that the ensemble does not cover.
- * Both are read only at the end of an epoch, or when the host recalls rows.
- */
+/* table, defaults: read only at the end of an epoch. */
 CCA_FN void gr_flow_on_ack(struct gr_flow *f, const struct gr_params *defaults,
 			   const struct ens_table *table, const struct cca_ack *ack,
 			   struct cca_decision *d)
@@ -68,17 +54,6 @@ CCA_FN void gr_flow_on_ack(struct gr_flow *f, const struct gr_params *defaults,
 	if (!ens_flow_on_ack(&f->ens, ack, delay_us, f->gr.mode == GR_SLOW_START))
 		return;
 	gr_flow_end_epoch(f, defaults, table, ack->now_us);
-}
-
-/*
- * The host recalls rows (ensemble_flow.h). It calls this before it passes on an ACK, or
- * before a transmission.
- */
-CCA_FN void gr_flow_recall(struct gr_flow *f, const struct gr_params *defaults,
-			   const struct ens_table *table, u64 now_us)
-{
-	if (ens_flow_is_recalled(&f->ens, table))
-		gr_flow_end_epoch(f, defaults, table, now_us);
 }
 
 CCA_FN void gr_flow_on_event(struct gr_flow *f, const struct cca_event *ev,

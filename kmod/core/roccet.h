@@ -225,28 +225,12 @@ CCA_FN void roccet_init(struct roccet_state *s, const struct roccet_params *p,
 {
 	struct cubic_params cubic;
 
+	__builtin_memset(s, 0, sizeof(*s));
 	roccet_cubic_params(p, &cubic);
 	cubic_init(&s->cubic, &cubic, start);
 	s->min_rtt_at_us = start->now_us;
 	s->interval_start_us = start->now_us;
 	s->drain_start_us = start->now_us;
-	s->windows_q8 = 0;
-	s->acked_q8 = 0;
-	s->min_rtt_us = 0;
-	s->srtt_us_q3 = 0;
-	s->last_rtt_us = 0;
-	s->jitter_us_q4 = 0;
-	s->srrtt_q16 = 0;
-	s->held_ssthresh_pkts = 0;
-	s->episode_acked_pkts = 0;
-	s->episode_lost_pkts = 0;
-	s->launches = 0;
-	s->events = 0;
-	s->phase = ROCCET_NO_PHASE;
-	s->launched = false;
-	s->in_recovery = false;
-	s->ignores = false;
-	s->drains = false;
 	roccet_start_round(s, start->now_us, start->cwnd_pkts);
 	roccet_sample_rtt(s, p, start->now_us, start->rtt_us);
 }

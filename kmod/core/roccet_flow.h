@@ -48,23 +48,9 @@ CCA_FN u64 roccet_axis_value(const struct roccet_flow *f, u32 axis)
 						f->ens.clock.measured_bytes_per_s;
 }
 
-/* defaults: as of roccet_flow_on_ack(). */
-CCA_FN void roccet_flow_end_epoch(struct roccet_flow *f, const struct roccet_params *defaults,
-			const struct ens_table *table, u64 now_us)
-{
-	struct ens_values values;
+ENS_FLOW_FUNCTIONS(roccet)
 
-	values.is_new = ens_clock_measured(&f->ens.clock);
-	ENS_SET_AXES(&values, table, roccet_axis_value, f);
-	f->params = *defaults;
-	ens_flow_end_epoch(&f->ens, table, now_us, &values, &f->params);
-}
-
-/*
- * table: the one in force, NULL for none. defaults: the host's current parameters. They
- * apply to a flow without a table, and to parameters that the ensemble does not cover.
- * Both are read only at the end of an epoch, or when the host recalls rows.
- */
+/* table, defaults: read only at the end of an epoch. */
 CCA_FN void roccet_flow_on_ack(struct roccet_flow *f, const struct roccet_params *defaults,
 			       const struct ens_table *table, const struct cca_ack *ack,
 			       struct cca_window *w)
@@ -76,17 +62,6 @@ CCA_FN void roccet_flow_on_ack(struct roccet_flow *f, const struct roccet_params
 	if (!ens_flow_on_ack(&f->ens, ack, delay_us, !f->roccet.launched))
 		return;
 	roccet_flow_end_epoch(f, defaults, table, ack->now_us);
-}
-
-/*
- * The host recalls rows (ensemble_flow.h). It calls this before it passes on an ACK, or
- * before a transmission.
- */
-CCA_FN void roccet_flow_recall(struct roccet_flow *f, const struct roccet_params *defaults,
-			       const struct ens_table *table, u64 now_us)
-{
-	if (ens_flow_is_recalled(&f->ens, table))
-		roccet_flow_end_epoch(f, defaults, table, now_us);
 }
 
 CCA_FN void roccet_flow_grow(struct roccet_flow *f, struct cca_window *w, u32 acked_pkts)

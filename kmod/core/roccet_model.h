@@ -87,15 +87,11 @@ CCA_FN u32 roccet_mix(u32 weight_permille, u32 newest, u32 before)
 /* CUBIC's parameters, taken from ROCCET's. HyStart is off, because LAUNCH ends slow start. */
 CCA_FN void roccet_cubic_params(const struct roccet_params *p, struct cubic_params *cubic)
 {
+	__builtin_memset(cubic, 0, sizeof(*cubic));	/* among others: no HyStart */
 	cubic->c_permille = p->c_permille;
 	cubic->beta_permille = p->beta_permille;
 	cubic->fast_convergence = p->fast_convergence;
 	cubic->reno_friendly = p->reno_friendly;
-	cubic->hystart = CUBIC_NO_HYSTART;
-	cubic->hystart_low_window_pkts = 0;
-	cubic->hystart_ack_delta_us = 0;
-	cubic->hystart_delay_min_us = 0;
-	cubic->hystart_delay_max_us = 0;
 }
 
 /* Whether the flow is in slow start. An ssthresh saved at an ignored loss counts as well. */

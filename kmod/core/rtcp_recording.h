@@ -108,52 +108,6 @@ CCA_FN void rtcp_put_outcome(struct rec_record *r, const struct rtcp_ens *e,
 	ens_flow_put_outcome(r, &e->flow, set, id);
 }
 
-/* --- over CUBIC: window mode ------------------------------------------------------- */
-
-CCA_FN void rtcp_cubic_put_outcome(struct rec_record *r, const struct rtcp_cubic_flow *f,
-				   const struct rtcp_client *c)
-{
-	rtcp_put_outcome(r, &f->ens, &f->params.rtcp, c, &f->state.flow, CCA_ID_rtcp_cubic);
-}
-
-/*
- * Records the window before and after an ACK. They use the words of the sampled packet, which
- * hosts of window mode do not know.
- */
-CCA_FN void rtcp_cubic_put_windows(struct rec_record *r, const struct cca_window *before,
-				   const struct cca_window *after)
-{
-	rec_put_window(r, before);
-	rec_put_window_after(r, after);
-}
-
-CCA_FN void rtcp_cubic_get_ack(const struct rec_record *r, struct cca_ack *ack,
-			       struct cca_window *w)
-{
-	rec_get_ack(r, ack);
-	rec_get_window(r, w);
-	ack->tx_inflight_pkts = 0;
-	ack->lost_since_pkts = 0;
-}
-
-/* --- over BBR version 1: control mode ---------------------------------------------- */
-
-CCA_FN void rtcp_bbr1_put_outcome(struct rec_record *r, const struct rtcp_bbr1_flow *f,
-				  const struct rtcp_client *c, const struct cca_decision *d)
-{
-	rec_put_decision(r, d);
-	rtcp_put_outcome(r, &f->ens, &f->params.rtcp, c, &f->state.flow, CCA_ID_rtcp_bbr);
-}
-
-/* --- over BBR version 3: control mode, with losses ---------------------------------- */
-
-CCA_FN void rtcp_bbr3_put_outcome(struct rec_record *r, const struct rtcp_bbr3_flow *f,
-				  const struct rtcp_client *c, const struct cca_decision *d)
-{
-	rec_put_decision(r, d);
-	rtcp_put_outcome(r, &f->ens, &f->params.rtcp, c, &f->state.flow, CCA_ID_rtcp_bbr3);
-}
-
 CCA_FN void rtcp_put_loss(struct rec_record *r, const struct cca_loss *loss)
 {
 	r->app_limited = loss->app_limited;

@@ -150,6 +150,13 @@ void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
 			      const struct ens_flow *ens, struct ccatune_table *table,
 			      u64 now_us);
 
+/*
+ * CUBIC, for a socket without a flow (fallback.c). ccatune_fallback_begin() gives the socket's
+ * private area to it.
+ */
+extern const struct tcp_congestion_ops ccatune_fallback_ops;
+void ccatune_fallback_begin(struct sock *sk);
+
 #define ccatune_read(count) atomic64_read(count)
 #define ccatune_add(count, by) atomic64_add(by, count)
 #define ccatune_counts(flow) (&(flow)->cca->counters)
@@ -269,7 +276,7 @@ static inline u8 ccatune_delay_class(const struct ccatune_cca *cca, const struct
 /* In BPF, `flows` shows the numbers of the socket that are noted here. */
 #define ccatune_flow_note(flow, sk) do { } while (0)
 
-/* The module has other operations for a socket without a flow (fallback.h). */
+/* The module has other operations for a socket without a flow (fallback.c). */
 #define ccatune_plain_grow(sk, acked_pkts) do { } while (0)
 #define ccatune_plain_set_state(sk, new_state) do { } while (0)
 

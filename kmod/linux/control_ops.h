@@ -100,12 +100,12 @@ CCATUNE_CONG_CONTROL(ops_cong_control)
 	}
 	ops_note_sent(sk, f, rs);
 	ops_look(sk, f);
-	if (!ccatune_read_ack(&f->head, sk, rs, &ack))
-		return;
-	ops_put_sent(sk, f, &ack);
-	ops_on_ack(f, sk, &ack, NULL);
-	alg_copy_info(sk, f);
-	ccatune_apply(sk, &f->decision);
+	if (ccatune_read_ack(&f->head, sk, rs, &ack)) {
+		ops_put_sent(sk, f, &ack);
+		ops_on_ack(f, sk, &ack, NULL);
+		alg_copy_info(sk, f);
+		ccatune_apply(sk, &f->decision);
+	}
 	ccatune_flow_note(&f->head, sk);
 }
 
@@ -135,10 +135,10 @@ static u32 ops_undo_cwnd(struct sock *sk)
 {
 	struct alg_flow *f = alg_flow_of(sk);
 
-	if (f) {
-		ops_before_undo(sk, f);
-		ops_notify(sk, f, CCA_UNDO);
-	}
+	if (!f)
+		return tcp_reno_undo_cwnd(sk);
+	ops_before_undo(sk, f);
+	ops_notify(sk, f, CCA_UNDO);
 	return tcp_snd_cwnd(tcp_sk(sk));
 }
 

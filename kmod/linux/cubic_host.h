@@ -15,8 +15,10 @@ struct alg_flow {
 	struct cubic_params params;
 };
 
-static inline void alg_init(struct alg_flow *f, const struct cca_start *start)
+static inline void alg_init(struct alg_flow *f, const struct cubic_params *params,
+			    const struct cca_start *start)
 {
+	f->params = *params;
 	cubic_init(&f->core, &f->params, start);
 }
 

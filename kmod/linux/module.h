@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * An algorithm as a module, tcp_NAME.ko. The flow's state is allocated when the connection begins.
- * A socket without a flow runs CUBIC (fallback.h). Each module defines CCATUNE_ALGORITHM, includes
+ * A socket without a flow runs CUBIC (fallback.c). Each module defines CCATUNE_ALGORITHM, includes
  * ccatune.h, show.h and its adapter, and then this file once. A module that shows values in `ss`
  * defines:
  *
  *   struct alg_sock    the socket's private area: a pointer to the flow, and copies of the values
  *   alg_copy_info()    sets the copies
  *   alg_get_info()     fills in the answer from the copies
+ *
+ * `ss` shows a socket without a flow under the name of the algorithm with the suffix -plain, unless
+ * the module has defined CCATUNE_PLAIN_NAME.
  *
  * Only processes with CAP_NET_ADMIN in the user namespace that owns their network namespace may
  * choose a restricted algorithm. `ccatune-agent enable`, or a write to
@@ -20,8 +23,6 @@
 #include <linux/moduleparam.h>
 #include <linux/seq_file.h>
 #include <net/tcp.h>
-
-#include "fallback.h"
 
 #ifdef ALG_HAS_CLIENT
 #define alg_sock rtcp_sock
@@ -45,7 +46,13 @@ module_param(unrestricted, bool, 0444);
 MODULE_PARM_DESC(unrestricted,
 		 "whether programs without CAP_NET_ADMIN may choose the algorithm (default: N)");
 
+#ifndef CCATUNE_PLAIN_NAME
+#define CCATUNE_PLAIN_NAME CCATUNE_NAME "-plain"
+#endif
+
 static struct ccatune_algorithm algorithm;
+/* A copy of ccatune_fallback_ops. Its owner is this module, whose reference the socket releases. */
+static struct tcp_congestion_ops plain_ops __read_mostly;
 
 /* NULL if the socket has no flow. */
 static struct alg_flow *alg_flow_of(const struct sock *sk)
@@ -53,11 +60,7 @@ static struct alg_flow *alg_flow_of(const struct sock *sk)
 	return ((struct alg_sock *)inet_csk_ca(sk))->flow;
 }
 
-#if ALG_WINDOW
-#include "window_ops.h"
-#else
-#include "control_ops.h"
-#endif
+#include "mode_ops.h"
 
 static void module_open(struct sock *sk)
 {
@@ -66,7 +69,8 @@ static void module_open(struct sock *sk)
 	struct alg_flow *f;
 
 	if (!head) {
-		ccatune_plain_begin(sk);
+		ccatune_fallback_begin(sk);
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &plain_ops);
 		return;
 	}
 	memset(own, 0, sizeof(*own));
@@ -125,6 +129,16 @@ static struct tcp_congestion_ops module_ops __read_mostly = {
 	.get_info = alg_get_info,
 };
 
+/*
+ * The kernel calls this when a socket that fell back connects again, or when a child inherits the
+ * fallback of its listener. The socket gets a flow if there is memory now.
+ */
+static void module_reopen(struct sock *sk)
+{
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &module_ops);
+	module_open(sk);
+}
+
 static int __net_init module_net_init(struct net *net)
 {
 	return alg_net_init(net, &algorithm);
@@ -164,7 +178,10 @@ static int __init module_register(void)
 	err = ccatune_register(&algorithm);
 	if (err)
 		return err;
-	ccatune_plain_init(&module_ops);
+	plain_ops = ccatune_fallback_ops;
+	plain_ops.owner = THIS_MODULE;
+	plain_ops.init = module_reopen;
+	strscpy(plain_ops.name, CCATUNE_PLAIN_NAME, sizeof(plain_ops.name));
 	if (unrestricted)
 		module_ops.flags |= TCP_CONG_NON_RESTRICTED;
 	err = tcp_register_congestion_control(&module_ops);

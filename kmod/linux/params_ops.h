@@ -12,7 +12,7 @@ struct ops_windows {
 
 #define ops_before_sending(f, sk) do { } while (0)
 #define ops_read_tx_start(sk, f, kind) ccatune_read_tx_start(sk, kind)
-#define ops_read_state(f, sk, new_state, kind) ccatune_read_state(sk, new_state, kind)
+#define ops_forget_losses(sk, f) do { } while (0)
 
 /* Only what such an algorithm reads. Each ACK is an event for it. */
 static inline bool ops_read_ack(struct alg_flow *f, const struct sock *sk,
@@ -53,13 +53,16 @@ static void ops_on_event(struct alg_flow *f, const struct sock *sk, enum cca_eve
 	alg_on_event(f, &ev);
 }
 
+#ifndef alg_params_of
+#define alg_params_of(f) ((const struct alg_params *)ccatune_flow_params(&(f)->head)->value)
+#endif
+
 static void ops_begin(struct alg_flow *f, const struct sock *sk, struct ops_windows *w)
 {
 	struct cca_start start;
 
 	ccatune_read_start(sk, &start);
-	f->params = *(const struct alg_params *)ccatune_flow_params(&f->head)->value;
-	alg_init(f, &start);
+	alg_init(f, alg_params_of(f), &start);
 }
 
 #endif /* CCATUNE_PARAMS_OPS_H */

@@ -93,20 +93,23 @@ static inline void ops_record_start(struct alg_flow *f, struct ccatune_recording
 	ccatune_record(recording, &r);
 }
 
-static inline void ops_record_ack(struct alg_flow *f, struct ccatune_recording *recording,
-				  const struct cca_ack *ack, const struct ops_windows *w,
-				  u32 waiting_bytes, const struct ccatune_table *table,
-				  const struct ccatune_params *params)
+/* What the record of an ACK has beside the ACK, the windows and the flow. */
+struct ops_read {
+	u64 generation;		/* of the table; 0: none */
+	u32 version;		/* of the parameters */
+	u32 waiting_bytes;
+};
+
+/* Not inline, as the next one, so that the record is not on the stack while the core works. */
+static noinline void ops_put_ack(struct alg_flow *f, struct ccatune_recording *recording,
+				 const struct cca_ack *ack, const struct ops_windows *w,
+				 const struct ops_read *read)
 {
 	struct rec_record r;
 
-	if (alg_ens(f)->epoch_end != ENS_WAITED) {
-		ccatune_record_table(recording, table);
-		ccatune_record_params(recording, params, CCATUNE_ID);
-	}
 	rec_init(&r, ALG_WINDOW ? REC_WINDOW_ACK : REC_ACK, f->head.recorded_as, ack->now_us);
-	ens_flow_put_ack(&r, alg_ens(f), ack, table ? table->ens.generation : 0, params->version);
-	alg_put_ack(&r, waiting_bytes);
+	ens_flow_put_ack(&r, alg_ens(f), ack, read->generation, read->version);
+	alg_put_ack(&r, read->waiting_bytes);
 	if (ALG_WINDOW) {
 		rec_put_window(&r, &w->before);
 		rec_put_window_after(&r, &w->after);
@@ -116,7 +119,24 @@ static inline void ops_record_ack(struct alg_flow *f, struct ccatune_recording *
 	ccatune_record(recording, &r);
 }
 
-/* Not inline, so that the record is not on the stack while the core handles the event. */
+static inline void ops_record_ack(struct alg_flow *f, struct ccatune_recording *recording,
+				  const struct cca_ack *ack, const struct ops_windows *w,
+				  u32 waiting_bytes, const struct ccatune_table *table,
+				  const struct ccatune_params *params)
+{
+	struct ops_read read = {
+		.generation = table ? table->ens.generation : 0,
+		.version = params->version,
+		.waiting_bytes = waiting_bytes,
+	};
+
+	if (alg_ens(f)->epoch_end != ENS_WAITED) {
+		ccatune_record_table(recording, table);
+		ccatune_record_params(recording, params, CCATUNE_ID);
+	}
+	ops_put_ack(f, recording, ack, w, &read);
+}
+
 static noinline void ops_record_event(struct alg_flow *f, struct ccatune_recording *recording,
 				      const struct cca_event *ev)
 {
@@ -129,9 +149,9 @@ static noinline void ops_record_event(struct alg_flow *f, struct ccatune_recordi
 	ccatune_record(recording, &r);
 }
 
-static inline void ops_record_recall(struct alg_flow *f, struct ccatune_recording *recording,
-				     const struct ccatune_table *table,
-				     const struct ccatune_params *params, u64 now_us)
+static noinline void ops_record_recall(struct alg_flow *f, struct ccatune_recording *recording,
+				       const struct ccatune_table *table,
+				       const struct ccatune_params *params, u64 now_us)
 {
 	struct rec_record r;
 

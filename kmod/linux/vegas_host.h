@@ -16,8 +16,10 @@ struct alg_flow {
 	struct vegas_params params;
 };
 
-static inline void alg_init(struct alg_flow *f, const struct cca_start *start)
+static inline void alg_init(struct alg_flow *f, const struct vegas_params *params,
+			    const struct cca_start *start)
 {
+	f->params = *params;
 	vegas_init(&f->core);
 }
 

@@ -101,18 +101,14 @@ static inline bool ccatune_is_reduced(u8 state)
 
 /*
  * As ccatune_read_state(), but CWR is a recovery, too: the core does not change the window in it.
- * The kernel marks packets as lost before it enters Loss. No later ACK reports them, because the
- * event of the timeout includes them. After a reduction of the MTU they were not lost at all.
  */
-static inline bool ccatune_read_window_state(const struct sock *sk, struct ccatune_last_ack *last,
-					     u8 new_state, enum cca_event_kind *kind)
+static inline bool ccatune_read_window_state(const struct sock *sk, u8 new_state,
+					     enum cca_event_kind *kind)
 {
 	u8 old_state = ccatune_ca_state(sk);
 
-	if (new_state == TCP_CA_Loss) {
-		last->lost_pkts = tcp_sk(sk)->lost;
+	if (new_state == TCP_CA_Loss)
 		return ccatune_read_state(sk, new_state, kind);
-	}
 	if (ccatune_is_reduced(new_state) && !ccatune_is_reduced(old_state))
 		*kind = CCA_RECOVERY_ENTERED;
 	else if (new_state <= TCP_CA_Disorder && old_state >= TCP_CA_CWR)

@@ -23,8 +23,12 @@
 #include "table_ops.h"
 
 #define ops_read_ack(f, sk, sample, ack) ccatune_read_window_ack(sk, &(f)->last_ack, sample, ack)
-#define ops_read_state(f, sk, new_state, kind) \
-	ccatune_read_window_state(sk, &(f)->last_ack, new_state, kind)
+
+/*
+ * The kernel marks packets as lost before it enters Loss. No later ACK reports them, because the
+ * event of the timeout includes them. After a reduction of the MTU they were not lost at all.
+ */
+#define ops_forget_losses(sk, f) ((f)->last_ack.lost_pkts = tcp_sk(sk)->lost)
 
 /* Records a call of the kernel. result: the window or threshold that the core returned, or 0. */
 static noinline void ops_record_call(struct alg_flow *f, struct ccatune_recording *recording,
@@ -78,14 +82,16 @@ static void ops_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	struct ops_windows w;
 	struct cca_ack ack;
 
-	if (!f || !ops_read_ack(f, sk, sample, &ack))
+	if (!f)
 		return;
-	ops_read_windows(sk, &w);
-	ops_on_ack(f, sk, &ack, &w);
-	alg_copy_info(sk, f);
+	if (ops_read_ack(f, sk, sample, &ack)) {
+		ops_read_windows(sk, &w);
+		ops_on_ack(f, sk, &ack, &w);
+		alg_copy_info(sk, f);
 #ifndef ALG_ACKS_LEAVE_WINDOW
-	ccatune_write_window(sk, &w.after);
+		ccatune_write_window(sk, &w.after);
 #endif
+	}
 	ccatune_flow_note(&f->head, sk);
 }
 
@@ -139,7 +145,11 @@ static void ops_set_state(struct sock *sk, u8 new_state)
 	struct alg_flow *f = alg_flow_of(sk);
 	enum cca_event_kind kind;
 
-	if (f && ops_read_state(f, sk, new_state, &kind))
+	if (!f)
+		return;
+	if (new_state == TCP_CA_Loss)
+		ops_forget_losses(sk, f);
+	if (ccatune_read_window_state(sk, new_state, &kind))
 		ops_on_event(f, sk, kind);
 }
 

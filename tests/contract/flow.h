@@ -72,12 +72,12 @@ struct flow {
 
 static inline bool is_window_mode(u32 id)
 {
-	switch (id) {
-	case CCA_ID_reno: case CCA_ID_cubic: case CCA_ID_vegas: case CCA_ID_roccet:
-	case ROCCET_ALONE: case CCA_ID_rtcp_cubic:
-		return true;
-	default:
-		return false;
+	enum { MODE_CONTROL, MODE_WINDOW };
+
+	switch (id & 0xff) {
+#define CCA_ALGORITHM(name, mode, host, meaning) case CCA_ID_##name: return MODE_##mode;
+#include "params.def"
+	default: __builtin_trap();
 	}
 }
 
@@ -144,7 +144,7 @@ static inline void flow_init(struct flow *f, const struct cca_start *start, u8 d
 	case CCA_ID_rtcp_bbr3:
 		rtcp_bbr3_flow_init(&f->rtcp_bbr3, f->client, &f->p.rtcp, start, delay_class, hash, &f->d);
 		break;
-	default: break;
+	default: __builtin_trap();	/* the algorithm has no place here yet */
 	}
 }
 

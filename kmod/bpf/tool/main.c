@@ -80,7 +80,7 @@ static int read_file(const char *pins, const char *name, const struct file *file
 
 	if (err)
 		return err;
-	/* The lock goes before anything is printed: who reads slowly must not hold up a writer. */
+	/* Releases the lock before it prints, so that a slow reader does not delay a writer. */
 	out = open_memstream(&text, &len);
 	err = out ? file->show(&l, out) : -ENOMEM;
 	close_loaded(&l);
@@ -176,6 +176,6 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	err = -run(pins && *pins ? pins : DEFAULT_PINS, argc, argv);
-	/* libbpf has numbers of its own, beyond those of the kernel's ABI. */
+	/* libbpf's own error numbers are beyond those of the kernel's ABI. */
 	return err < 0 || err > MOST_ERRNO ? EIO : err;
 }

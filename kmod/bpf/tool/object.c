@@ -73,7 +73,7 @@ static int find(const char *name)
 	return -ENOENT;
 }
 
-/* Which variant the running kernel takes. Its types decide, not its version. */
+/* Returns the variant for the running kernel. The kernel's types decide, not its version. */
 static int variant_of_kernel(void)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -201,7 +201,7 @@ int open_loaded(struct loaded *l, const char *pins, const char *name)
 	return err;
 }
 
-/* The other descriptors go with the process. */
+/* The end of the process closes the other descriptors. */
 void close_loaded(struct loaded *l)
 {
 	free(l->config);
@@ -296,7 +296,7 @@ static int load_locked(struct loaded *l, const struct variant *variant)
 		complain("%s is loaded already", l->name);
 		return -EEXIST;
 	}
-	/* What a load that was killed has left. */
+	/* Removes the pins that a killed load has left. */
 	err = empty_folder();
 	if (!err)
 		err = load_object(l, variant);

@@ -122,7 +122,7 @@ static int clear(struct loaded *l)
 	return err;
 }
 
-/* The number of the next flow. */
+/* The number that the next flow will receive. */
 static u32 next_flow(const struct loaded *l)
 {
 	struct ccatune_totals totals = {};
@@ -132,7 +132,7 @@ static u32 next_flow(const struct loaded *l)
 	return (u32)totals.keys + 1;
 }
 
-/* What is in force. No flow reaches the number yet from which on flows are recorded. */
+/* Adds the table and parameters in force. Flows are recorded from a number on that none has yet. */
 static void fill(struct loaded *l, struct ccatune_recording *r)
 {
 	r->first = next_flow(l) + (1u << 30);
@@ -141,7 +141,7 @@ static void fill(struct loaded *l, struct ccatune_recording *r)
 		add_table(l, r);
 }
 
-/* The recording is in place: it has the next flows from their start on. */
+/* From here on the recording includes every flow that begins. */
 static void admit_flows(struct loaded *l, struct ccatune_recording *r)
 {
 	__atomic_store_n(&r->first, next_flow(l), __ATOMIC_RELEASE);

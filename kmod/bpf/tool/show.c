@@ -98,8 +98,8 @@ static void show_flow(FILE *out, const struct algorithm *algorithm, const struct
 }
 
 /*
- * One after the other by key. A flow that ends meanwhile takes its place along, and the walk begins
- * anew; so it is bounded by the number of flows that there may be.
+ * Visits the flows by key. If the flow of the last key has ended meanwhile, the kernel restarts the
+ * walk. The number of steps is therefore bounded by the size of the map.
  */
 int flows_show(struct loaded *l, FILE *out)
 {

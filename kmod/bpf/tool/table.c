@@ -24,7 +24,7 @@ int ensemble_show(struct loaded *l, FILE *out)
 	return 0;
 }
 
-/* The bytes up to the end of the table, or an error. */
+/* Returns the number of bytes up to the end of the table, or an error. */
 static int parse(struct ens_parser *p, u32 *values, const char *text, u32 len)
 {
 	u32 at = 0;
@@ -62,8 +62,9 @@ static void unlink_others(const char *name, u64 kept)
 }
 
 /*
- * An array of zeros in the place of the table's generation, and pinned under the generation: to
- * open a map by its number takes more rights than ccatune-bpf has.
+ * Stores an array of zeros at the place of the table's generation, and pins it under the
+ * generation. Without the pin ccatune-bpf could not open it, because opening a map by its number
+ * requires more privileges.
  */
 static int new_array(int outer, const char *name, u64 generation, u64 in_force, u32 bytes,
 		     u32 elements)
@@ -86,8 +87,8 @@ static int new_array(int outer, const char *name, u64 generation, u64 in_force, 
 }
 
 /*
- * The sums of a table are there before it is in force, beside those of the generation in_force (0:
- * none).
+ * Makes the sums of a table before the table is in force. Those of the generation in_force (0:
+ * none) remain.
  */
 static int new_sums(struct loaded *l, const struct ens_table *t, u64 in_force)
 {
@@ -155,7 +156,6 @@ int ensemble_write(struct loaded *l, const char *text, u32 len)
 
 	if (!len)
 		return 0;
-	memset(&table, 0, sizeof(table));
 	ens_parser_init(&parser, &table, l->id);
 	taken = parse(&parser, values, text, len);
 	if (taken < 0) {

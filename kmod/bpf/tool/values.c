@@ -33,7 +33,7 @@ int settings_show(struct loaded *l, FILE *out)
 	return 0;
 }
 
-/* 0, or an error where a text is longer than /proc takes. */
+/* Refuses a text that is longer than /proc accepts. */
 static int check_length(u32 len)
 {
 	if (len <= CCATUNE_VALUES_MAX_BYTES)

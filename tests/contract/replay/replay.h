@@ -18,9 +18,12 @@ static inline void replay_put_outcome(struct flow *f, struct rec_record *mine)
 	switch (f->id) {
 	case CCA_ID_gr: gr_put_outcome(mine, &f->gr, &f->d); break;
 	case CCA_ID_roccet: roccet_put_outcome(mine, &f->roccet); break;
-	case CCA_ID_rtcp_cubic: rtcp_cubic_put_outcome(mine, &f->rtcp_cubic, f->client); break;
-	case CCA_ID_rtcp_bbr: rtcp_bbr1_put_outcome(mine, &f->rtcp_bbr, f->client, &f->d); break;
-	case CCA_ID_rtcp_bbr3: rtcp_bbr3_put_outcome(mine, &f->rtcp_bbr3, f->client, &f->d); break;
+	case CCA_ID_rtcp_bbr:
+	case CCA_ID_rtcp_bbr3: rec_put_decision(mine, &f->d); /* fall through */
+	case CCA_ID_rtcp_cubic:
+		rtcp_put_outcome(mine, (struct rtcp_ens *)flow_ens(f), flow_params(f), f->client,
+				 flow_rtcp(f), f->id);
+		break;
 	}
 }
 
