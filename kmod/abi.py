@@ -27,19 +27,26 @@ _HOSTS: Final[dict[str, Literal["simulator", "bpf", "module"]]] = {
     "BPF": "bpf",
     "MODULE": "module",
 }
+ParamKind = Literal["tuned", "tracked", "given", "fixed"]
+_KINDS: Final[dict[str, ParamKind]] = {
+    "TUNED": "tuned",
+    "TRACKED": "tracked",
+    "GIVEN": "given",
+    "FIXED": "fixed",
+}
 _ENTRY = re.compile(r"^CCA_(ALGORITHM|AXIS|PARAM)\((.*), \"(.*)\"\)$")
 
 
 @dataclass(frozen=True)
 class ParamSpec:
-    """One parameter: an integer in [minimum, maximum], in the given unit."""
+    """One parameter: an integer in [minimum, maximum], in the given unit. kind: as in params.def."""
 
     name: str
     unit: str
     minimum: int
     default: int
     maximum: int
-    tuned: bool
+    kind: ParamKind
     meaning: str
 
 
@@ -84,8 +91,13 @@ class Algorithm:
 
     @property
     def tuned(self) -> tuple[ParamSpec, ...]:
-        """The parameters that searches set and ensembles contain."""
-        return tuple(spec for spec in self.params if spec.tuned)
+        """The parameters that searches set."""
+        return tuple(spec for spec in self.params if spec.kind in ("tuned", "tracked"))
+
+    @property
+    def columns(self) -> tuple[ParamSpec, ...]:
+        """The parameters that ensembles may contain."""
+        return tuple(spec for spec in self.params if spec.kind != "fixed")
 
 
 def parse_params(text: str) -> dict[str, Algorithm]:
@@ -121,9 +133,9 @@ def _add(found: dict[str, Algorithm], kind: str, words: list[str], meaning: str)
         axes = (*axes, AxisSpec(name, meaning))
     else:
         _, name, unit, low, default, high, use = words
-        if use not in ("TUNED", "FIXED"):
-            raise ValueError("expected the kind TUNED or FIXED")
-        spec = ParamSpec(name, unit, int(low), int(default), int(high), use == "TUNED", meaning)
+        if use not in _KINDS:
+            raise ValueError(f"expected a kind among {', '.join(_KINDS)}")
+        spec = ParamSpec(name, unit, int(low), int(default), int(high), _KINDS[use], meaning)
         if not 0 <= spec.minimum <= spec.default <= spec.maximum <= U32_MAX:
             raise ValueError("expected 0 <= min <= default <= max < 2^32")
         params = (*params, spec)

@@ -282,7 +282,7 @@ def _check_axes(e: Ensemble, algorithm: Algorithm) -> None:
 
 
 def _check_rows(e: Ensemble, algorithm: Algorithm) -> None:
-    specs = {spec.name: spec for spec in algorithm.tuned}
+    specs = {spec.name: spec for spec in algorithm.columns}
     _require(
         len(e.columns) > 0 and len(set(e.columns)) == len(e.columns) and set(e.columns) <= set(specs),
         f"different columns among {', '.join(specs)}",

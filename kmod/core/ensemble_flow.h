@@ -97,10 +97,12 @@ CCA_FN void ens_flow_on_event(struct ens_flow *f, const struct cca_event *ev)
  *   NAME_flow_recall()      the same if the host has recalled the flow's row. The host calls this
  *                           before it passes on an ACK, or before a transmission
  *
+ * took_row(flow): called when `params` are those of the next epoch. ENS_NOTHING does nothing.
  * table: the one in force, NULL for none. defaults: the host's current parameters. They apply to a
  * flow without a table, and to parameters that the ensemble does not cover.
  */
-#define ENS_FLOW_FUNCTIONS(name) \
+#define ENS_NOTHING(flow) ((void)(flow))
+#define ENS_FLOW_FUNCTIONS(name, took_row) \
 CCA_FN void name##_flow_end_epoch(struct name##_flow *f, const struct name##_params *defaults, \
 				  const struct ens_table *table, u64 now_us) \
 { \
@@ -110,6 +112,7 @@ CCA_FN void name##_flow_end_epoch(struct name##_flow *f, const struct name##_par
 	ENS_SET_AXES(&values, table, name##_axis_value, f); \
 	f->params = *defaults; \
 	ens_flow_end_epoch(&f->ens, table, now_us, &values, &f->params); \
+	took_row(f); \
 } \
 \
 CCA_FN void name##_flow_recall(struct name##_flow *f, const struct name##_params *defaults, \

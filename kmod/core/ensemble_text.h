@@ -178,7 +178,7 @@ CCA_FN int ens_take_columns(struct ens_cursor *c, struct ens_table *t)
 
 	for (t->n_columns = 0; t->n_columns < CCA_MAX_PARAMS; ) {
 		index = cca_param_find(t->id, ens_take_word(c));
-		if (index == CCA_MAX_PARAMS || cca_param_at(t->id, index)->kind != CCA_TUNED)
+		if (index == CCA_MAX_PARAMS || cca_param_at(t->id, index)->kind == CCA_FIXED)
 			return -CCA_EINVAL;
 		for (i = 0; i < t->n_columns; i++)
 			if (t->column[i] == index)

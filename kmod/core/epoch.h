@@ -67,8 +67,9 @@ struct ens_clock {
 	u32 epoch;			/* 0: slow start */
 	u32 state;			/* ENS_NO_STATE: none looked up yet */
 	u32 epoch_us, estimate_us;	/* P, gamma P: at most 2^32 us */
+	u32 target_us, target_percentile;	/* Q of the class; 0: no class */
 	u32 high_us, low_us;		/* (1 + epsilon) Q, (1 - epsilon) Q */
-	u32 percentile;
+	u32 percentile;			/* 0: the epsilon rule is off */
 	u32 samples, within_high, within_low;
 	u32 mss_bytes;
 	u8 raises;			/* in a row, at most ENS_MAX_LEVELS */
@@ -93,6 +94,8 @@ CCA_FN void ens_clock_init(struct ens_clock *c, const struct cca_start *start, u
 	c->state = ENS_NO_STATE;
 	c->epoch_us = ENS_DEFAULT_EPOCH_MS * CCA_USEC_PER_MSEC;
 	c->estimate_us = ENS_DEFAULT_ESTIMATE_MS * CCA_USEC_PER_MSEC;
+	c->target_us = 0;
+	c->target_percentile = 0;
 	c->high_us = 0;
 	c->low_us = 0;
 	c->percentile = 0;
@@ -107,21 +110,22 @@ CCA_FN void ens_clock_take(struct ens_clock *c, const struct ens_table *t)
 {
 	const struct ens_class *k;
 	u32 epsilon = t->epsilon_pct;
-	u64 target_us;
-
 	c->epoch_us = t->epoch_ms * CCA_USEC_PER_MSEC;
 	c->estimate_us = t->estimate_ms * CCA_USEC_PER_MSEC;
 	c->generation = t->generation;
+	c->target_us = 0;
+	c->target_percentile = 0;
 	c->percentile = 0;
 	if (!t->n_classes)
 		return;
 	k = &t->classes[cca_min_u32(cca_min_u32(c->delay_class, t->n_classes - 1),
 				    ENS_MAX_CLASSES - 1)];
-	target_us = k->queueing_delay_us;
+	c->target_us = k->queueing_delay_us;
+	c->target_percentile = k->percentile;
 	/* 6e7 us x (100 + 1000) / 100 < 2^32. */
-	c->high_us = (u32)cca_div(target_us * (ENS_PERCENT + epsilon), ENS_PERCENT);
+	c->high_us = (u32)cca_div((u64)c->target_us * (ENS_PERCENT + epsilon), ENS_PERCENT);
 	c->low_us = epsilon < ENS_PERCENT ?
-		(u32)cca_div(target_us * (ENS_PERCENT - epsilon), ENS_PERCENT) : 0;
+		(u32)cca_div((u64)c->target_us * (ENS_PERCENT - epsilon), ENS_PERCENT) : 0;
 	c->percentile = epsilon ? k->percentile : 0;
 }
 

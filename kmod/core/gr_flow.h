@@ -12,6 +12,7 @@
 
 #include "ensemble_flow.h"
 #include "gr.h"
+#include "tracking.h"
 
 enum gr_axis {
 #define CCA_ONLY CCA_ID_gr
@@ -23,6 +24,7 @@ struct gr_flow {
 	struct gr_state gr;
 	struct ens_flow ens;
 	struct gr_params params;	/* in force */
+	struct tracking tracking;	/* of delay_threshold_us */
 };
 
 CCA_FN void gr_flow_init(struct gr_flow *f, const struct gr_params *defaults,
@@ -31,6 +33,7 @@ CCA_FN void gr_flow_init(struct gr_flow *f, const struct gr_params *defaults,
 {
 	f->params = *defaults;
 	ens_flow_init(&f->ens, start, delay_class, hash);
+	tracking_restart(&f->tracking, 0, start->now_us);
 	gr_init(&f->gr, &f->params, start, d);
 }
 
@@ -40,7 +43,8 @@ CCA_FN u64 gr_axis_value(const struct gr_flow *f, u32 axis)
 	return axis == GR_AXIS_throughput_bytes_per_s ? f->ens.clock.measured_bytes_per_s : 0;
 }
 
-ENS_FLOW_FUNCTIONS(gr)
+TRACKING_FUNCTIONS(gr, delay_threshold_us)
+ENS_FLOW_FUNCTIONS(gr, gr_flow_took_row)
 
 /* table, defaults: read only at the end of an epoch. */
 CCA_FN void gr_flow_on_ack(struct gr_flow *f, const struct gr_params *defaults,
@@ -51,6 +55,8 @@ CCA_FN void gr_flow_on_ack(struct gr_flow *f, const struct gr_params *defaults,
 
 	gr_on_ack(&f->gr, &f->params, ack, d);
 	delay_us = gr_queueing_delay_us(&f->gr, ack->rtt_us);
+	if (!f->gr.outage)
+		gr_flow_track(f, ack, delay_us);
 	if (!ens_flow_on_ack(&f->ens, ack, delay_us, f->gr.mode == GR_SLOW_START))
 		return;
 	gr_flow_end_epoch(f, defaults, table, ack->now_us);

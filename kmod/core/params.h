@@ -9,12 +9,14 @@
 
 #include "cca.h"
 
-#define CCA_MAX_PARAMS 16u	/* of one algorithm */
+#define CCA_MAX_PARAMS 20u	/* of one algorithm */
 #define CCA_MAX_AXES 16u	/* of one algorithm */
 
 enum cca_param_kind {
 	CCA_FIXED,
+	CCA_GIVEN,
 	CCA_TUNED,
+	CCA_TRACKED,
 };
 
 struct cca_param_spec {
@@ -33,6 +35,13 @@ struct cca_name_spec {
 #define CCA_PARAM(algorithm, name, unit, min, default, max, kind, meaning) \
 	{ #name, #unit, CCA_ID_##algorithm, min, default, max, CCA_##kind },
 static const struct cca_param_spec cca_params[] = {
+#include "params.def"
+};
+
+/* The range of each parameter. */
+enum cca_range {
+#define CCA_PARAM(algorithm, name, unit, min, default, max, kind, meaning) \
+	CCA_MIN_##algorithm##_##name = min, CCA_MAX_##algorithm##_##name = max,
 #include "params.def"
 };
 

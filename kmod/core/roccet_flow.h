@@ -14,6 +14,7 @@
 
 #include "ensemble_flow.h"
 #include "roccet.h"
+#include "tracking.h"
 
 enum roccet_axis {
 #define CCA_ONLY CCA_ID_roccet
@@ -25,6 +26,7 @@ struct roccet_flow {
 	struct roccet_state roccet;
 	struct ens_flow ens;
 	struct roccet_params params;	/* in force */
+	struct tracking tracking;	/* of srrtt_bound_pct */
 };
 
 /* The queueing delay in an RTT sample (RTT - RTT_min); 0 if it has none. */
@@ -38,6 +40,7 @@ CCA_FN void roccet_flow_init(struct roccet_flow *f, const struct roccet_params *
 {
 	f->params = *defaults;
 	ens_flow_init(&f->ens, start, delay_class, hash);
+	tracking_restart(&f->tracking, 0, start->now_us);
 	roccet_init(&f->roccet, &f->params, start);
 }
 
@@ -48,7 +51,8 @@ CCA_FN u64 roccet_axis_value(const struct roccet_flow *f, u32 axis)
 						f->ens.clock.measured_bytes_per_s;
 }
 
-ENS_FLOW_FUNCTIONS(roccet)
+TRACKING_FUNCTIONS(roccet, srrtt_bound_pct)
+ENS_FLOW_FUNCTIONS(roccet, roccet_flow_took_row)
 
 /* table, defaults: read only at the end of an epoch. */
 CCA_FN void roccet_flow_on_ack(struct roccet_flow *f, const struct roccet_params *defaults,
@@ -59,6 +63,7 @@ CCA_FN void roccet_flow_on_ack(struct roccet_flow *f, const struct roccet_params
 
 	roccet_on_ack(&f->roccet, &f->params, ack, w);
 	delay_us = roccet_queueing_delay_us(&f->roccet, ack->rtt_us);
+	roccet_flow_track(f, ack, delay_us);
 	if (!ens_flow_on_ack(&f->ens, ack, delay_us, !f->roccet.launched))
 		return;
 	roccet_flow_end_epoch(f, defaults, table, ack->now_us);

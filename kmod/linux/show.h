@@ -64,7 +64,7 @@ static inline void ccatune_show_row(struct seq_file *m, const struct ccatune_flo
 		   (ccatune_number)READ_ONCE(clock->measured_bytes_per_s));
 }
 
-/* The tuned parameters in force. id: of the algorithm. */
+/* The parameters of ensembles in force. id: of the algorithm. */
 static inline void ccatune_show_params(struct seq_file *m, u32 id, const void *params)
 {
 	const struct cca_param_spec *spec;
@@ -74,7 +74,7 @@ static inline void ccatune_show_params(struct seq_file *m, u32 id, const void *p
 		spec = cca_param_at(id, i);
 		if (!spec)
 			break;
-		if (spec->kind == CCA_TUNED)
+		if (spec->kind != CCA_FIXED)
 			seq_printf(m, " %s=%u", spec->name, data_race(cca_param_get(params, i)));
 	}
 }

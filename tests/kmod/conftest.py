@@ -13,7 +13,8 @@ from tests.contract.toolchain import PLAIN_LIBRARY, compile_program
 from tests.once import made_once
 
 TWIN_ID = 63
-MAX_PARAMS = 16
+MAX_PARAMS = 20
+KINDS = ("fixed", "given", "tuned", "tracked")
 
 
 class CSpec(ctypes.Structure):
@@ -26,7 +27,7 @@ class CSpec(ctypes.Structure):
         ("min", ctypes.c_uint32),
         ("initial", ctypes.c_uint32),
         ("max", ctypes.c_uint32),
-        ("is_tuned", ctypes.c_uint32),
+        ("kind", ctypes.c_uint32),
     )
 
 
@@ -53,12 +54,12 @@ class Core:
         """Names of an algorithm's axes."""
         return [name for name, number in self._entries("bridge_axis") if number == self.ids[cca]]
 
-    def params(self, cca: str) -> list[tuple[str, str, int, int, int, bool]]:
-        """Name, unit, minimum, default, maximum and whether tuned, of each parameter."""
+    def params(self, cca: str) -> list[tuple[str, str, int, int, int, str]]:
+        """Name, unit, minimum, default, maximum and kind, of each parameter."""
         spec, found, index = CSpec(), [], 0
         while self._library.bridge_param(index, ctypes.byref(spec)):
             if spec.id == self.ids[cca]:
-                row = (spec.name.decode(), spec.unit.decode(), spec.min, spec.initial, spec.max, bool(spec.is_tuned))
+                row = (spec.name.decode(), spec.unit.decode(), spec.min, spec.initial, spec.max, KINDS[spec.kind])
                 found.append(row)
             index += 1
         return found

@@ -4,7 +4,7 @@
 
 struct spec {
 	const char *name, *unit;
-	u32 id, min, initial, max, is_tuned;
+	u32 id, min, initial, max, kind;
 };
 
 u32 bridge_max_text_bytes(void);
@@ -36,7 +36,7 @@ int bridge_param(u32 index, struct spec *spec)
 	spec->min = found->min;
 	spec->initial = found->initial;
 	spec->max = found->max;
-	spec->is_tuned = found->kind == CCA_TUNED;
+	spec->kind = found->kind;
 	return 1;
 }
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def test_python_and_the_core_read_the_same_params(core: Core) -> None:
     assert set(ALGORITHMS) == set(core.ids)
     for name, algorithm in ALGORITHMS.items():
-        mine = [(p.name, p.unit, p.minimum, p.default, p.maximum, p.tuned) for p in algorithm.params]
+        mine = [(p.name, p.unit, p.minimum, p.default, p.maximum, p.kind) for p in algorithm.params]
         assert mine == core.params(name)
         assert [axis.name for axis in algorithm.axes] == core.axes(name)
 
@@ -30,7 +30,7 @@ def test_gr_has_the_three_parameters_of_the_paper() -> None:
     assert gr.mode == "control"
     assert [spec.name for spec in gr.tuned] == ["bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us"]
     assert gr.param("delay_threshold_us").default == 50000
-    assert gr.param("cwnd_gain_pct").tuned is False
+    assert gr.param("cwnd_gain_pct").kind == "fixed"
     assert gr.param("loss_hold_permille").unit == "permille"
     assert all(spec.meaning for spec in gr.params)
 
@@ -71,9 +71,9 @@ def test_entries_are_read_in_their_order() -> None:
     text = HEAD + 'CCA_AXIS(one, speed, "of it")\nCCA_PARAM(one, b, us, 0, 1, 2, TUNED, "b, (c)")\n'
     one = parse_params(text + '#define CCA_X\n CCA_PARAM(\nCCA_PARAM(one, a, ms, 5, 5, 5, FIXED, "a")\n')["one"]
     assert (one.name, one.mode, one.host, one.meaning) == ("one", "window", "bpf", "first")
-    assert [(p.name, p.minimum, p.default, p.maximum, p.tuned) for p in one.params] == [
-        ("b", 0, 1, 2, True),
-        ("a", 5, 5, 5, False),
+    assert [(p.name, p.minimum, p.default, p.maximum, p.kind) for p in one.params] == [
+        ("b", 0, 1, 2, "tuned"),
+        ("a", 5, 5, 5, "fixed"),
     ]
     assert one.params[0].meaning == "b, (c)"
     assert [(axis.name, axis.meaning) for axis in one.axes] == [("speed", "of it")]

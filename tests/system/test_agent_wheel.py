@@ -83,7 +83,7 @@ def test_agent_needs_click_and_nothing_else(server: Server) -> None:
 
 
 def test_installed_agent_knows_the_parameters_of_gr(server: Server) -> None:
-    code = "from kmod import abi; print(sorted(p.name for p in abi.ALGORITHMS['gr'].params if p.tuned))"
+    code = "from kmod import abi; print(sorted(p.name for p in abi.ALGORITHMS['gr'].tuned))"
     expected = ["adaptation_interval_us", "bandwidth_window_us", "delay_threshold_us"]
     assert server.run("python", "-I", "-c", code).strip() == str(expected)
 

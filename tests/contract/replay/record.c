@@ -15,7 +15,9 @@
 #define LIMIT_PKTS_PER_S 300u		/* of each flow */
 #define FAST_US 700000u
 #define APART_US 8000000u		/* then the second flow loses nothing more */
-#define COLUMNS 3u
+#define COLUMNS 4u
+#define TRACKING_COLUMN 3u		/* of an algorithm that tracks its target */
+#define TRACKING_GAIN_PERMILLE 2000u
 
 static struct replay r;
 static FILE *file;
@@ -75,8 +77,9 @@ static void put_table(void)
 	u32 i;
 
 	table.generation++;
-	for (i = 0; i < ens_rows(&table) * COLUMNS; i++)
-		values[i] = any_value(table.column[i % COLUMNS]);
+	for (i = 0; i < ens_rows(&table) * table.n_columns; i++)
+		values[i] = i % table.n_columns == TRACKING_COLUMN ? TRACKING_GAIN_PERMILLE :
+			    any_value(table.column[i % table.n_columns]);
 	for (i = 0; i < rec_table_records(&table); i++) {
 		rec_init(&rec, REC_TABLE, 0, 0);
 		rec_put_table(&rec, &table, i);
@@ -106,16 +109,20 @@ static void put_client(const struct rtcp_client *c)
 	}
 }
 
+static const struct cca_word gain_name = { "tracking_gain_permille", 22 };
+
 static void make_table(void)
 {
 	bool rtcp = is_rtcp(r.header.id);
+	u32 gain = cca_param_find(r.header.id, gain_name);
 
 	table = (struct ens_table) {
 		.epoch_ms = 300, .estimate_ms = 50, .epsilon_pct = 25, .hold_back_permille = 200,
 		.n_axes = r.header.id == CCA_ID_gr ? 1 : 2, .n_classes = 2,
 		.axis = { { 0, rtcp ? 7000 : 500000, 4, 0, ENS_LINEAR }, { 1, 20000, 3, 1, ENS_LOG } },
-		.classes = { { 95, 20000 }, { 95, 60000 } }, .n_columns = COLUMNS, .values = values,
-		.column = { rtcp ? 2 : 0, rtcp ? 5 : 1, rtcp ? 6 : 2 },	/* R-TCP: theta, eta, gamma */
+		.classes = { { 95, 20000 }, { 95, 60000 } }, .n_columns = rtcp ? 3 : COLUMNS, .values = values,
+		.column = { rtcp ? 2 : 0, rtcp ? 5 : 1, rtcp ? 6 : 2, gain },
+		/* R-TCP: theta, eta, gamma */
 	};
 }
 
