@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shows the gain of learning as a table and as a picture, from the figures of `judge`."""
+"""Shows the gain of learning as a table and as a picture, from the figures of `validate`."""
 
 from __future__ import annotations
 
@@ -29,23 +29,25 @@ def _rows(figures: dict[str, Any], scheme: str) -> list[dict[str, Any]]:
 def gain_lines(figures: dict[str, Any]) -> list[str]:
     """A line for each target and scheme.
 
-    It has throughput, utilisation, delay, and the number of levels that meet the target.
+    It has throughput, utilisation, delay, the number of levels that meet the target, and the share of flows that do.
     """
     lines = [
         f"{'target':>8}  {'parameters':<16} {'Mbit/s':>7} {'of link':>8} {'p95 delay':>10} "
-        f" {'levels within target':>20}"
+        f" {'levels within':>13} {'flows within':>12}"
     ]
     for i, met in enumerate(figures["levels_met"]):
         for scheme, name in _NAMES.items():
             row = _rows(figures, scheme)[i]
             target = f"{row['target_ms']:.0f} ms" if scheme == "default" else ""
             levels = f"{met[scheme]} of {met['levels']}"
+            share = row["flows_within"]
+            flows = "-" if share is None else f"{share:.1%}"
             mark = " " if row["meets"] else "!"
             lines.append(
                 f"{target:>8}  {name:<16} {row['throughput_mbps']:>7.2f} {100 * row['utilization']:>6.2f} % "
-                f"{row['p95_queueing_delay_ms']:>7.1f} ms{mark} {levels:>20}"
+                f"{row['p95_queueing_delay_ms']:>7.1f} ms{mark} {levels:>13} {flows:>12}"
             )
-    return [*lines, "(! above the target; queueing delay of packets, without propagation)"]
+    return [*lines, "(! above the target; queueing delay of packets, without propagation; flows of ten minutes)"]
 
 
 def level_lines(figures: dict[str, Any]) -> list[str]:

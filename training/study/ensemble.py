@@ -36,12 +36,13 @@ def score_json(score: Score) -> dict[str, Any]:
 def build_ensemble(study: Study, parts: dict[str, Part], verified: dict[str, Any] | None = None) -> Ensemble:
     """The ensemble of a study all of whose parts are there. verified: what a kernel confirmed."""
     s = study.settings
+    tracking = {} if s.tracking is None else s.tracking.columns()
     rows, states = [], []
     for state in s.states:
         part = study.part_of(parts, s.all_stages[-1], state)
         unseen = _unseen_scores(study, state, part)
         for delay_class, found in enumerate(part.found):
-            rows.append(found.point)
+            rows.append((*found.point, *tracking.values()))
             states.append({
                 "state": list(state),
                 "class": delay_class,
@@ -56,7 +57,7 @@ def build_ensemble(study: Study, parts: dict[str, Part], verified: dict[str, Any
         epsilon_pct=s.clock.epsilon_pct if s.delay_classes else None,
         classes=s.delay_classes,
         axes=tuple(s.levels.values()),
-        columns=s.names,
+        columns=(*s.names, *tracking),
         rows=tuple(rows),
         provenance={**_provenance(study, parts, states), **({} if verified is None else {"verified": verified})},
     )

@@ -71,6 +71,18 @@ class StageSettings(StudyPart):
     confirm: ConfirmSettings | None = None
 
 
+class TrackingSettings(StudyPart):
+    """How flows track the target of their class (kmod/core/tracking.h)."""
+
+    gain_permille: int = Field(1000, ge=1, description="how strongly a flow follows its share of late packets")
+    least_pct: int = Field(50, description="least share of its row's delay parameter that a flow goes down to")
+    most_pct: int = Field(200, description="largest multiple of it that a flow goes up to")
+
+    def columns(self) -> dict[str, int]:
+        """As parameters of the algorithm."""
+        return {f"tracking_{name}": value for name, value in self.model_dump().items()}
+
+
 class StudySettings(StudyPart):
     """One search over all states of one algorithm."""
 
@@ -87,6 +99,7 @@ class StudySettings(StudyPart):
     rounds: tuple[float, ...] = Field(
         (0.125, 0.25, 0.5, 1.0), description="shares of the cases after which hopeless points stop"
     )
+    tracking: TrackingSettings | None = Field(None, description="flows track their target; none: they do not")
     verify: VerifySettings | None = Field(None, description="runs on a real kernel after the search; none: no such run")
     executor: ExecutorName = Field(
         "threads", exclude=True, description="where searches run, unless the command says it; no part of the digest"
@@ -98,6 +111,7 @@ class StudySettings(StudyPart):
         if self.cca not in ALGORITHMS:
             raise ValueError(f"expected an algorithm among {', '.join(ALGORITHMS)}, got {self.cca!r}")
         self.workload.check(self.levels)
+        self._check_tracking()
         try:
             spaces = [self.space(delay_class) for delay_class in range(self.n_classes)]
         except TrainingError as error:
@@ -118,6 +132,19 @@ class StudySettings(StudyPart):
                 raise ValueError(f"expected a range of {d.name} with its default "
                                  f"{ALGORITHMS[self.cca].param(d.name).default}, got {d.low} to {d.high}")  # fmt: skip
         return self
+
+    def _check_tracking(self) -> None:
+        if self.tracking is None:
+            return
+        specs = {spec.name: spec for spec in ALGORITHMS[self.cca].columns}
+        for name, value in self.tracking.columns().items():
+            if name not in specs:
+                raise ValueError(f"tracking: expected it of an algorithm that has {name}, which {self.cca} has not")
+            if not specs[name].minimum <= value <= specs[name].maximum:
+                raise ValueError(f"tracking: expected {name} from {specs[name].minimum} to {specs[name].maximum}, "
+                                 f"got {value}")  # fmt: skip
+        if not self.delay_classes:
+            raise ValueError("tracking: expected an objective with delay classes, whose targets flows track")
 
     def _check_stage(self, stage: StageSettings, earlier: list[StageSettings]) -> None:
         known = {one.name: one for one in earlier}

@@ -88,7 +88,7 @@ def evaluate(
     from training.progress import Terminal
     from training.reports.gain import gain_figure, gain_lines, level_lines
     from training.validation.recordings import Path as LinkPath
-    from training.validation.recordings import require_targets, validate
+    from training.validation.recordings import require_targets, seconds_of, validate
 
     if plot is not None:
         check_path(plot)
@@ -113,8 +113,7 @@ def evaluate(
     with Terminal(quiet=as_json) as terminal:
         terminal.phase("reading traces", total=1)
         recordings = _chosen(paths, part=part, datasets=datasets, skip_bad=skip_bad)
-        runs = 2 * len(ensemble.classes) + 1
-        terminal.phase("running flows", total=runs * sum(r.duration_s for r in recordings))
+        terminal.phase("running flows", total=seconds_of(ensemble, recordings))
         figures = validate(ensemble, recordings, path=path, threads=threads, progress=terminal.advance)
     short = [*_short_of(figures, require), *(_short_of_gain(figures) if require_gain else [])]
     if as_json:

@@ -11,6 +11,9 @@ All three run over the same recordings from their first millisecond on, slow sta
 window, and a window is as long as an epoch. The level of a window is the one that a flow with the defaults measures at
 the window's beginning, so that it is the same for every scheme. Confidence intervals are 95 % percentile bootstraps
 over windows (Efron, Tibshirani 1993, chapter 13).
+
+A user has a flow, not a pool of windows. So flows of ten minutes run as well, each from slow start on, and those whose
+own percentile of the queueing delay is within the target are counted.
 """
 
 from __future__ import annotations
@@ -36,6 +39,10 @@ from training.workloads.epochs import default_table, simulate_with_progress
 LEAST_WINDOWS = 5
 LEAST_CAPACITY_BYTES_PER_S = 2500
 SCHEMES = ("ensemble", "single", "default")
+FLOW_S = 600
+FLOW_STARTS_S = (60, 30)  # the second where a dataset has fewer than FLOWS with the first
+FLOWS = 100  # of a dataset, at most
+WITHIN = 1.02  # of the target
 ROWS = ("dataset", "level", "capacity", "delivered", "seconds", "counts")  # of Windows
 
 
@@ -54,6 +61,16 @@ class Path:
             LinkSpec(rate_mbps=1.0, rtt_ms=self.rtt_ms, buffer_pkts=self.buffer_pkts, loss=self.loss)
         except ValidationError as error:
             raise TrainingError(f"path: {first_fault(error)}") from error
+
+    def link(self, recording: Recording, *, start_ms: int = 0) -> LinkSpec:
+        """The path with this recording as its bottleneck."""
+        return LinkSpec(
+            trace=recording.trace,
+            start_ms=start_ms,
+            rtt_ms=self.rtt_ms,
+            buffer_pkts=self.buffer_pkts,
+            loss=self.loss,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,22 +104,31 @@ def validate(
     `levels` split the figures. `levels_met` counts the levels that meet each target. `by_single` separates the levels
     where the single set meets its target from the others.
 
-    progress: called with the seconds of recording that were simulated since the previous call. They add up to
-    the length of all recordings times (2 classes + 1).
+    progress: called with the seconds that were simulated since the previous call. They add up to seconds_of().
 
     Raises:
         TrainingError: there are no recordings, or the ensemble has no single sets.
     """
     if not recordings:
         raise TrainingError("evaluate: expected validation recordings, got none")
-    results = _run_schemes(ensemble, recordings, path=path or Path(), threads=threads, progress=progress)
+    path = path or Path()
+    results = _run_schemes(ensemble, recordings, path=path, threads=threads, progress=progress)
+    places = flow_places(recordings)
+    within = _flows_within(ensemble, places, path=path, threads=threads, progress=progress)
     levels = _levels(ensemble, results["default", 0])
     windows = {key: _windows_of(ensemble, recordings, runs, levels) for key, runs in results.items()}
     chosen = {
         scheme: [windows[scheme, 0 if scheme == "default" else c] for c in range(len(ensemble.classes))]
         for scheme in SCHEMES
     }
-    pooled = {scheme: _pooled(ensemble, chosen[scheme]) for scheme in SCHEMES}
+
+    def figures_of(scheme: str, dataset: str | None = None) -> list[dict[str, Any]]:
+        its = [w if dataset is None else _select(w, w.dataset == dataset) for w in chosen[scheme]]
+        return [
+            {**row, **_flow_figures(places, within[scheme, c], dataset)} for c, row in enumerate(_pooled(ensemble, its))
+        ]
+
+    pooled = {scheme: figures_of(scheme) for scheme in SCHEMES}
     by_level = [_by_level(c, {s: its[i] for s, its in chosen.items()}) for i, c in enumerate(ensemble.classes)]
     return {
         "ensemble_digest": ensemble.digest,
@@ -113,9 +139,7 @@ def validate(
         "single": pooled["single"],
         "default": pooled["default"],
         "datasets": {
-            str(name): {
-                scheme: _pooled(ensemble, [_select(w, w.dataset == name) for w in chosen[scheme]]) for scheme in SCHEMES
-            }
+            str(name): {scheme: figures_of(scheme, name) for scheme in SCHEMES}
             for name in sorted({r.dataset for r in recordings})
         },
         "levels": [row for its in by_level for row, _ in its],
@@ -148,7 +172,7 @@ def _run_schemes(
     scenarios = [
         Scenario(
             name=f"{r.name} {scheme} {c}",
-            link=LinkSpec(trace=r.trace, rtt_ms=path.rtt_ms, buffer_pkts=path.buffer_pkts, loss=path.loss),
+            link=path.link(r),
             flows=(flow,),
             duration_s=r.duration_s,
             window_s=ensemble.epoch_ms / 1000,
@@ -160,6 +184,72 @@ def _run_schemes(
     results = simulate_with_progress(scenarios, threads=threads, advance=progress)
     n = len(recordings)
     return {key: results[i * n : (i + 1) * n] for i, key in enumerate(flows)}
+
+
+def flow_places(recordings: Sequence[Recording]) -> list[tuple[Recording, int]]:
+    """The recordings and starts (s) of flows of ten minutes: at most FLOWS of each dataset, spread over its time."""
+    found = []
+    for dataset in sorted({r.dataset for r in recordings}):
+        places: list[tuple[Recording, int]] = []
+        for step_s in FLOW_STARTS_S:
+            if len(places) < FLOWS:
+                places = [
+                    (r, start_s)
+                    for r in recordings
+                    if r.dataset == dataset
+                    for start_s in range(0, int(r.duration_s) - FLOW_S + 1, step_s)
+                ]
+        count = min(len(places), FLOWS)
+        found += [places[(2 * i + 1) * len(places) // (2 * count)] for i in range(count)]
+    return found
+
+
+def seconds_of(ensemble: Ensemble, recordings: Sequence[Recording]) -> float:
+    """The time that validate() simulates."""
+    runs = 2 * len(ensemble.classes) + 1
+    flows = len(SCHEMES) * len(ensemble.classes) * len(flow_places(recordings))
+    return runs * sum(r.duration_s for r in recordings) + float(flows * FLOW_S)
+
+
+def _flows_within(
+    ensemble: Ensemble,
+    places: Sequence[tuple[Recording, int]],
+    *,
+    path: Path,
+    threads: int | None,
+    progress: Callable[[float], None],
+) -> dict[tuple[str, int], list[bool]]:
+    """Whether each flow is within its target, by scheme and class."""
+    flows = _flows(ensemble)
+    keys = [(scheme, c) for scheme in SCHEMES for c in range(len(ensemble.classes))]
+    scenarios = [
+        Scenario(
+            name=f"{scheme} {c} from {start_s} s of {r.name}",
+            link=path.link(r, start_ms=start_s * 1000),
+            flows=(flows[scheme, 0 if scheme == "default" else c],),
+            duration_s=FLOW_S,
+            seed=path.seed,
+        )
+        for scheme, c in keys
+        for r, start_s in places
+    ]
+    if not scenarios:
+        return {key: [] for key in keys}
+    runs = iter(simulate_with_progress(scenarios, threads=threads, advance=progress))
+    found = {}
+    for scheme, c in keys:
+        most_ms = WITHIN * ensemble.classes[c].queueing_delay_us / 1000
+        percentile = ensemble.classes[c].percentile
+        found[scheme, c] = [next(runs).queueing_delay.percentile_ms(percentile) <= most_ms for _ in places]
+    return found
+
+
+def _flow_figures(
+    places: Sequence[tuple[Recording, int]], within: Sequence[bool], dataset: str | None
+) -> dict[str, Any]:
+    """The flows of ten minutes of a dataset, or of all, and the share of them within the target; None without one."""
+    its = [one for (r, _), one in zip(places, within, strict=True) if dataset in (None, r.dataset)]
+    return {"flows": len(its), "flows_within": sum(its) / len(its) if its else None}
 
 
 def require_targets(ensemble: Ensemble) -> None:
