@@ -265,7 +265,7 @@ def main(*, requests: int, postgresql: bool) -> None:
         "accepted_by_operation": dict(sorted(figures.accepted_by_operation.items())),
         "failures": figures.failures,
     }
-    click.echo(json.dumps(shown, indent=1))
+    click.echo(json.dumps(shown))
     sys.exit(1 if figures.failures else 0)
 
 

@@ -42,7 +42,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -432,17 +432,7 @@ def campaign(*, kills: int, seed: int, kernel: Kernel | None = None) -> Findings
 def main(*, kills: int, seed: int) -> None:
     """Kill registry and agents; exit 0 if nothing acknowledged was lost and nothing unsigned was applied."""
     findings = campaign(kills=kills, seed=seed)
-    for failure in findings.failures[:20]:
-        click.echo(failure)
-    click.echo(
-        f"kill_service: {findings.kills_of_registry} kills of the registry, {findings.kills_before_ready} "
-        f"of it before its first answer, {findings.kills_of_agents} of agents "
-        f"({findings.kills_in_application} within an application, {findings.kills_with_leftovers} left a temporary "
-        f"file); "
-        f"{findings.ensembles} ensembles and {findings.moves} moves acknowledged, {findings.refused_moves} moves "
-        f"to unsigned ensembles refused, {findings.requests_cut} requests cut, {findings.tables_inspected} tables "
-        f"inspected, {len(findings.failures)} failures"
-    )
+    click.echo(json.dumps(asdict(findings)))
     sys.exit(1 if findings.failures else 0)
 
 

@@ -44,7 +44,7 @@ SOURCES = (
     boot.GUEST / "limited.py",
     boot.GUEST / "tree.py",
     EMULATION / "vm" / "guest.py",
-    EMULATION / "vm" / "inside.py",
+    boot.GUEST / "inside.py",
     EMULATION / "mahimahi" / "namespace" / "traffic.py",
 )
 # A packet's way through the guest's namespaces takes longer where its one processor has others to carry: smoothed

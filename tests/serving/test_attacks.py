@@ -19,8 +19,8 @@ from serving.agent.store import NO_CCA, ROOT, Store
 from serving.agent.table import MAX_ADVANCE
 from serving.signatures import Envelope, PrivateKey, Root
 from tests.serving.agent.fakes import ensemble, table
-from tests.serving.attacked import DAY_S, Json, Scene, envelope_of, scene_in
-from tests.serving.signing import Keys
+from tests.serving.attacked import DAY_S, Json, Scene, scene_in
+from tests.serving.signing import Keys, envelope_of
 
 pytestmark = pytest.mark.service
 

@@ -18,7 +18,7 @@ REQUESTS = 300
 def run(repository, module, *options):
     """Run a campaign; returns what it found."""
     done = subprocess.run(
-        [sys.executable, "-m", f"tests.prove.{module}", "--json", *options],
+        [sys.executable, "-m", f"tests.prove.{module}", *options],
         cwd=repository,
         capture_output=True,
         text=True,

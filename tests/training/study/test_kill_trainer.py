@@ -12,4 +12,4 @@ def test_a_killed_and_resumed_study_gives_the_ensemble_of_an_undisturbed_one(tmp
     tally = kill_trainers(tmp_path, count=5, seed=3)
     assert tally.kills == 5
     assert tally.endings > 0
-    assert tally.most_parts > 0
+    assert tally.with_parts > 0
