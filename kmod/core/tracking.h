@@ -4,7 +4,8 @@
  *
  * A row is right for the links that it was learnt on, not for the link of every flow. The
  * flow itself sees which share of its packets comes late, that is, with a queueing delay
- * above the target Q of its class. The class allows the share a (5 % for the 95th
+ * above 31/32 of the target Q of its class. (The rest is for what a flow cannot see, such as
+ * the first packets, which came before the first step.) The class allows the share a (5 % for the 95th
  * percentile). In each step, with n packets of which l came late,
  *
  *   m   is the number of packets that the flow has in a time of that length on average
@@ -132,7 +133,7 @@ CCA_FN bool tracking_on_ack(struct tracking *t, const struct tracking_params *p,
 		return false;
 	pkts = cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS - t->pkts);
 	t->pkts += pkts;
-	if (queueing_delay_us > c->target_us)
+	if (queueing_delay_us > c->target_us - c->target_us / 32)
 		t->late_pkts += pkts;
 	elapsed_us = cca_elapsed_us(ack->now_us, t->step_start_us);
 	if (elapsed_us < t->interval_us || t->pkts < TRACKING_LEAST_PKTS)
