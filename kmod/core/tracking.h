@@ -4,9 +4,9 @@
  *
  * A row is right for the links that it was learnt on, not for the link of every flow. The
  * flow itself sees which share of its packets comes late, that is, with a queueing delay
- * above 31/32 of the target Q of its class. (The rest is for what a flow cannot see, such as
- * the first packets, which came before the first step.) The class allows the share a (5 % for the 95th
- * percentile). In each step, with n packets of which l came late,
+ * above 31/32 of the target Q of its class. (The rest is for packets that no step can make
+ * up for, such as those before the first step.) The class allows the share a (5 % for the
+ * 95th percentile). In each step, with n packets of which l came late,
  *
  *   m   is the number of packets that the flow has in a time of that length on average
  *   x = gain (a n - l) / m

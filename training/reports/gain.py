@@ -33,7 +33,7 @@ def gain_lines(figures: dict[str, Any]) -> list[str]:
     """
     lines = [
         f"{'target':>8}  {'parameters':<16} {'Mbit/s':>7} {'of link':>8} {'p95 delay':>10} "
-        f" {'levels within':>13} {'flows within':>12}"
+        f" {'levels met':>10} {'flows met':>9}"
     ]
     for i, met in enumerate(figures["levels_met"]):
         for scheme, name in _NAMES.items():
@@ -45,9 +45,13 @@ def gain_lines(figures: dict[str, Any]) -> list[str]:
             mark = " " if row["meets"] else "!"
             lines.append(
                 f"{target:>8}  {name:<16} {row['throughput_mbps']:>7.2f} {100 * row['utilization']:>6.2f} % "
-                f"{row['p95_queueing_delay_ms']:>7.1f} ms{mark} {levels:>13} {flows:>12}"
+                f"{row['p95_queueing_delay_ms']:>7.1f} ms{mark} {levels:>10} {flows:>9}"
             )
-    return [*lines, "(! above the target; queueing delay of packets, without propagation; flows of ten minutes)"]
+    notes = [
+        "(! above the target. Queueing delay of packets, without propagation. met: within",
+        "the target, of the levels of throughput, and of flows of ten minutes)",
+    ]
+    return [*lines, *notes]
 
 
 def level_lines(figures: dict[str, Any]) -> list[str]:
