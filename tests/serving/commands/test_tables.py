@@ -163,7 +163,8 @@ def score(**changes: Any) -> dict[str, Any]:
     """The figures of a scheme."""
     return {"throughput_mbps": 123.456, "utilization": 1.0, "p95_queueing_delay_ms": 12_345.6, "meets": False,
             "p95_queueing_delay_ms_interval": [11_111.1, 13_333.3], "target_ms": 200.0, "delay_ms": 12_345.6,
-            "fairness": 0.999, "median_queueing_delay_ms": 12_345.6, "loss": 0.5, "flows_within": 1.0, **changes}  # fmt: skip
+            "fairness": 0.999, "median_queueing_delay_ms": 12_345.6, "loss": 0.5, "flows_within": 1.0,
+            **changes}  # fmt: skip
 
 
 def test_tables_of_reports_on_levels_and_schemes() -> None:
