@@ -170,9 +170,10 @@ class RegistryClient:
         return Ensemble.from_json(_read(_Answer, self._ask("GET", f"/v1/ensembles/{digest}")))
 
     def whole_digest(self, digest: str, *, cca: str | None = None) -> str:
-        """Return the published digest that begins with these digits; a whole digest is returned as it is.
+        """Return the published digest that begins with these digits; a whole one with `sha256:` is returned as it is.
 
-        Raises RegistryClientError where no ensemble or several have such a digest, or the text is not of this form.
+        Otherwise raises RegistryClientError unless `digest` has at least 8 hexadecimal digits (after an optional
+        `sha256:`), with which exactly one published ensemble's digest begins.
         """
         prefix = _DIGEST_PREFIX.fullmatch(digest)
         if prefix is None:
@@ -227,7 +228,8 @@ class RegistryClient:
     ) -> Json:
         """Point a channel to an ensemble. In the answer `created` says whether this made the channel.
 
-        The request is repeated once if the connection is lost. It makes one move all the same.
+        The request is repeated once if the connection is lost. Both requests carry the same idempotency key,
+        so the channel moves only once.
         urgent: whether running flows apply the table immediately; None means the registry's default, which is no.
         if_serial: move only if this is the channel's current serial; 0 means a channel without a deployment.
         """

@@ -297,7 +297,7 @@ def bench(*, repeats: int, duration_s: float, only: tuple[str, ...], enforce: bo
     runs = measure(parts, repeats=repeats, duration_s=duration_s, quiet=as_json)
     medians = {name: statistics.median(values) for name, values in runs.items()}
     figures = figures_of(parts)
-    # Without a second processor scaling has no value. It then counts as 0, which misses the target.
+    # On a machine with one processor `scaling` is not measured. It then counts as 0, which misses the target.
     missed = [name for name, one in figures.items() if one.falls_short(medians.get(name, 0.0))]
     if as_json:
         result: dict[str, Any] = {

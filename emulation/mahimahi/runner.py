@@ -160,7 +160,11 @@ def _run_all(
     """Start the runs in their order, and call `each` as soon as one is over."""
 
     def may_start(planned: _Planned, running: Sequence[_Run]) -> bool:
-        """Whether the processors carry one more run, and no run uses other parameters of an algorithm in BPF."""
+        """Whether the run may start beside the running ones.
+
+        The processors must have room for one more run, and no running one may use the same BPF algorithm with other
+        parameters or another ensemble.
+        """
         wanted = [*(run.planned.scenario for run in running), planned.scenario]
         return side_by_side(wanted, processors) == len(wanted) and all(
             can_share(planned.files, run.planned.files) for run in running

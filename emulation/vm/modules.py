@@ -45,7 +45,11 @@ def load_order(names: Iterable[str]) -> list[str]:
 
 
 def _mirror(source: Path, to: Path, kept: frozenset[str]) -> None:
-    """Make `to` hold the files of `source`. Remove sources that no longer exist there, but keep what was built."""
+    """Make `to` hold the files of `source`.
+
+    Delete from `to` each source file that `source` no longer has, but keep what was built. kept: the suffixes of source
+    files. The build makes `.mod.c` files, too, which are kept.
+    """
     to.mkdir(parents=True, exist_ok=True)
     there = {path.name for path in source.iterdir()}
     for path in to.iterdir():

@@ -147,7 +147,8 @@ def lifted_in_time(results: RtcpResults) -> list[Figure]:
 def grid_cells(results: RtcpResults, cca: Cca) -> list[tuple[str, Values, Values]]:
     """The qualified cells, each with a label and the times of R-TCP and of the unmodified algorithm.
 
-    The times are seconds to half of the new rate; infinite: never. cca: the variant of R-TCP.
+    Each time is the number of seconds from the rise of the limit until the flow has half of the new rate, or infinity
+    if it never has. cca: the variant of R-TCP.
     """
     grid, cells = results.settings.lifted.grid, []
     for loss in results.settings.lifted.losses:

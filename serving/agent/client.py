@@ -268,7 +268,8 @@ class RegistryClient:
 def parse_offer(body: bytes, *, cca: str, channel: str) -> tuple[dict[str, Any], Table]:
     """Return an offer for `cca` on `channel` as JSON data, and its table, whose signatures are not verified yet.
 
-    Raises OfferRefusedError where structure, a range, the algorithm, the channel or the digest is wrong.
+    Raises OfferRefusedError if the offer is malformed or has a value out of range, or if its algorithm, channel or
+    digest is not the expected one.
     """
     answer = _json_object(body)
     try:

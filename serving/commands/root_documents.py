@@ -106,7 +106,10 @@ def _need(root: Root, envelope: Envelope) -> dict[str, Any]:
 
 
 def _member(members: Mapping[str, PublicKey], name: RoleName, word: str) -> str:
-    """Return the id of the one key of a role that begins with these digits."""
+    """Return the full id of the role's key whose id begins with `word`.
+
+    Raises SignatureError unless `word` has at least 8 hexadecimal digits and exactly one key matches.
+    """
     found = [key_id for key_id in members if _KEY_ID.fullmatch(word) and key_id.startswith(word)]
     if len(found) != 1:
         known = ", ".join(key_id[:16] for key_id in sorted(members)) or "none"

@@ -25,7 +25,8 @@ from sqlalchemy.engine import make_url
 
 from serving.errors import DatabaseError
 
-# The copy of one moment does not wait for writers. It waits only while another process recovers or moves the log.
+# The copy of one moment does not wait for writers. SQLite makes it wait only while another process recovers the
+# write-ahead log, or is the last one to close the database, and moves the log into the database file.
 _BUSY_S = 30.0
 
 

@@ -92,7 +92,7 @@ class SurrogateChoice(SearchChoice):
 class Outputs:
     """Measures of n runs. ratios [n, k]; flags [n], 0 to 1; delays [n, bins], shares that sum to 1 or are all 0.
 
-    Of a prediction all have a further first axis, the members.
+    In a prediction, each array has one more axis in front, with an entry for each member of the models' ensemble.
     """
 
     ratios: Floats

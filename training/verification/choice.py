@@ -43,7 +43,7 @@ class Choice:
 
 
 def quantile_of(confidence: float, runs: int) -> float:
-    """One-sided quantile of Student's t for so many runs, at least two."""
+    """One-sided quantile of Student's t with runs - 1 degrees of freedom, for at least two runs."""
     from scipy.stats import t as student_t
 
     return float(student_t.ppf(confidence, runs - 1))

@@ -128,7 +128,7 @@ def run(command: Sequence[str], *, folder: Path, purpose: str, environment: Mapp
 
 
 def build_once(target: Path, make: Callable[[Path, Path], None]) -> None:
-    """Make a build unless it exists. `make(work, result)` gets a folder to work in and the empty folder of the result.
+    """Make a build unless it exists. `make(work, result)` gets a folder to work in and an empty folder for the result.
 
     A second process waits for the first one. A build that was killed leaves its folder, which the next one removes.
     """
