@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.errors import EmulationError
-from emulation.files import read_file, write_file
+from emulation.traces.files import read_file, write_file
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -20,8 +20,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation.errors import EmulationError
-from emulation.files import write_file
 from emulation.scenario.files import first_fault
+from emulation.traces.files import write_file
 
 FILE_NAME = "pantheon_metadata.json"
 OLD_NAMES = {

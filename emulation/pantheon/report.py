@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from emulation.errors import EmulationError
-from emulation.files import write_file
 from emulation.mahimahi.logs import log_path
 from emulation.pantheon._page import page_text
 from emulation.pantheon._pdf import pdf_content
 from emulation.pantheon.analysis import Analysis, performance
 from emulation.pantheon.plots import Style, styles_of, summary_figure
 from emulation.pantheon.statistics import update_stats_log
+from emulation.traces.files import write_file
 
 PERFORMANCE_NAME = "pantheon_perf.json"
 SUMMARIES = (("pantheon_summary", "runs", ""), ("pantheon_summary_mean", "mean", ", means"))

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from emulation.files import read_file, write_file
 from emulation.mahimahi.logs import Departures, Floats, FlowEvents, Ints, TunnelLog
+from emulation.traces.files import read_file, write_file
 
 PERCENTILE = 95
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S"

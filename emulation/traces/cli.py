@@ -13,10 +13,10 @@ import click
 import numpy as np
 
 from emulation.errors import TraceError
-from emulation.files import write_file
 from emulation.options import FiniteRange, check_output
 from emulation.traces._sources import TRACE_SUFFIXES, is_trace
 from emulation.traces.epochs import epochs
+from emulation.traces.files import write_file
 from emulation.traces.reader import read
 from emulation.traces.recording import Recording
 from emulation.traces.trace import Trace
