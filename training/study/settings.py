@@ -139,7 +139,8 @@ class StudySettings(StudyPart):
         specs = {spec.name: spec for spec in ALGORITHMS[self.cca].columns}
         for name, value in self.tracking.columns().items():
             if name not in specs:
-                raise ValueError(f"tracking: expected it of an algorithm that has {name}, which {self.cca} has not")
+                raise ValueError(f"tracking: expected an algorithm whose flows can track a target, got {self.cca}, "
+                                 f"which has no parameter {name}")  # fmt: skip
             if not specs[name].minimum <= value <= specs[name].maximum:
                 raise ValueError(f"tracking: expected {name} from {specs[name].minimum} to {specs[name].maximum}, "
                                  f"got {value}")  # fmt: skip

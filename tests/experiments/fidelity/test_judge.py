@@ -80,7 +80,7 @@ THROUGHPUT, DELAY, RETRANSMITTED = ("throughput_mbps", 0), ("delay_ms", 1), ("re
         (DELAY, (20, 25), "within"), (DELAY, (20, 25.1), "outside"), (DELAY, (20, 35), "outside"),
         (DELAY, (20, 35.1), "beyond"), (DELAY, (200, 220), "within"), (DELAY, (200, 220.1), "outside"),
         (DELAY, (200, 260), "outside"), (DELAY, (200, 139.9), "beyond"), (DELAY, (0, 5), "within"),
-        # By points; no line for what is beyond was asked for.
+        # By percentage points. This target has no outer bound, so no difference is "beyond".
         (RETRANSMITTED, (0.02, 0.035), "within"), (RETRANSMITTED, (0.02, 0.0351), "outside"),
         (RETRANSMITTED, (0.02, 0.005), "within"), (RETRANSMITTED, (0.02, 0.0), "outside"),
     ],
