@@ -242,10 +242,12 @@ CCA_FN enum ens_epoch_end ens_clock_end_epoch(struct ens_clock *c, const struct 
 		if (epoch_end != ENS_KEPT)
 			c->state = ens_state(t, level + c->raises, values->axis[1]);
 	}
-	if (t)
+	if (t) {
 		ens_clock_take(c, t);	/* the table's times also apply without a state */
-	else
+	} else {
 		c->state = ENS_NO_STATE;
+		c->target_us = 0;
+	}
 	c->epoch++;
 	ens_clock_start_epoch(c, now_us);
 	return epoch_end;

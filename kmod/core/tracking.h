@@ -86,7 +86,7 @@ CCA_FN void tracking_take_row(struct tracking *t, const struct tracking_params *
 			     const struct ens_clock *c, u32 row_value)
 {
 	t->row_value = row_value;
-	if (!p->gain_permille || t->generation != c->generation)
+	if (!p->gain_permille || !c->target_us || t->generation != c->generation)
 		tracking_restart(t, c->generation, c->epoch_start_us);
 }
 

@@ -240,7 +240,7 @@ static struct ens_table table_of(u32 id, const char *const *columns, u32 n, u32 
 		ack.now_us += 5 * MS; \
 		ack.delivered_pkts++; \
 		ack.rtt_us = 50 * MS + (delay); \
-		name##_flow_on_ack(&(flow), &defaults, &t, &ack, &(output)); \
+		name##_flow_on_ack(&(flow), &defaults, t, &ack, &(output)); \
 	} \
 } while (0)
 
@@ -248,7 +248,8 @@ static u32 tracked_gr(u32 delay_us, bool outage)
 {
 	static const char *const columns[] = { "delay_threshold_us", "tracking_gain_permille" };
 	u32 values[] = { ROW, 1000 }, i;
-	struct ens_table t = table_of(CCA_ID_gr, columns, 2, values);
+	struct ens_table table = table_of(CCA_ID_gr, columns, 2, values);
+	const struct ens_table *t = &table;
 	struct cca_start start = { SECOND, 0, 10, 0, 1448 };
 	struct cca_ack ack = { .now_us = SECOND, .acked_pkts = 1, .inflight_pkts = 9, .mss_bytes = 1448 };
 	struct cca_decision d;
@@ -259,7 +260,7 @@ static u32 tracked_gr(u32 delay_us, bool outage)
 	memset(&g, 0xa5, sizeof(g));
 	gr_flow_init(&g, &defaults, &start, 0, 0, &d);
 	DRIVE(gr, g, d, 100, 0);
-	gr_flow_end_epoch(&g, &defaults, &t, ack.now_us);
+	gr_flow_end_epoch(&g, &defaults, t, ack.now_us);
 	CHECK_EQ(g.params.delay_threshold_us, ROW);
 	if (outage)
 		ack.now_us += 2 * SECOND;
@@ -274,11 +275,38 @@ TEST(gr_tracks_its_threshold_but_not_by_packets_of_an_outage)
 	CHECK_EQ(tracked_gr(2 * SECOND, true), ROW);
 }
 
+/* Even where an operator set a gain by hand, which flows without a table use. */
+TEST(a_flow_without_a_table_has_no_target_to_track)
+{
+	static const char *const columns[] = { "delay_threshold_us" };
+	u32 values[] = { ROW }, delay_us = TARGET_US, i;
+	struct ens_table table = table_of(CCA_ID_gr, columns, 1, values);
+	struct cca_start start = { SECOND, 0, 10, 0, 1448 };
+	struct cca_ack ack = { .now_us = SECOND, .acked_pkts = 1, .inflight_pkts = 9, .mss_bytes = 1448 };
+	const struct ens_table *t = &table;
+	struct gr_params defaults;
+	struct cca_decision d;
+	struct gr_flow g;
+
+	cca_params_init(&defaults, CCA_ID_gr);
+	defaults.tracking_gain_permille = 1000;
+	gr_flow_init(&g, &defaults, &start, 0, 0, &d);
+	DRIVE(gr, g, d, 100, 0);
+	gr_flow_end_epoch(&g, &defaults, t, ack.now_us);
+	DRIVE(gr, g, d, 600, delay_us);
+	CHECK(g.params.delay_threshold_us < ROW);
+	t = NULL;
+	gr_flow_recall(&g, &defaults, t, ack.now_us);
+	DRIVE(gr, g, d, 600, delay_us);
+	CHECK_EQ(g.params.delay_threshold_us, defaults.delay_threshold_us);
+}
+
 TEST(roccet_tracks_its_bound)
 {
 	static const char *const columns[] = { "srrtt_bound_pct", "tracking_gain_permille" };
 	u32 values[] = { 100, 1000 }, delay_us, i;
-	struct ens_table t = table_of(CCA_ID_roccet, columns, 2, values);
+	struct ens_table table = table_of(CCA_ID_roccet, columns, 2, values);
+	const struct ens_table *t = &table;
 	struct cca_start start = { SECOND, 0, 10, 0, 1448 };
 	struct roccet_params defaults;
 	struct roccet_flow r;
@@ -291,7 +319,7 @@ TEST(roccet_tracks_its_bound)
 		memset(&r, 0xa5, sizeof(r));
 		roccet_flow_init(&r, &defaults, &start, 0, 0);
 		DRIVE(roccet, r, w, 100, 0);
-		roccet_flow_end_epoch(&r, &defaults, &t, ack.now_us);
+		roccet_flow_end_epoch(&r, &defaults, t, ack.now_us);
 		DRIVE(roccet, r, w, 600, delay_us);
 		CHECK_EQ(r.params.srrtt_bound_pct > 100, delay_us < LATE_US);
 		CHECK(r.params.srrtt_bound_pct != 100);
