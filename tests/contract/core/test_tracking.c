@@ -55,7 +55,10 @@ static u32 value(void)
 	return tracking_value(&f.t, MIN, MAX);
 }
 
-/* `count` ACKs over `span_us`, the first `late` of which came late. Returns the steps that ended. */
+/*
+ * `count` ACKs over `span_us`, the first `late` of which came late. Each is a part of its own.
+ * Returns the steps that ended.
+ */
 static u32 acks(u32 count, u32 late, u32 span_us)
 {
 	u64 start_us = f.ack.now_us;
@@ -63,6 +66,7 @@ static u32 acks(u32 count, u32 late, u32 span_us)
 
 	for (i = 0; i < count; i++) {
 		f.ack.now_us = start_us + (u64)span_us * (i + 1) / count;
+		f.t.part_start_us = f.ack.now_us - TRACKING_PART_US;
 		steps += tracking_on_ack(&f.t, &f.p, &f.c, &f.ack,
 					 i < late ? LATE_US : LATE_US - 1);
 	}
@@ -88,6 +92,25 @@ TEST(a_step_moves_the_scale_by_the_share_of_late_packets)
 		f.c.target_percentile = c->percentile;
 		CHECK_EQ(acks(100, c->late, SECOND), 1);
 		CHECK_NEAR(value(), c->value, 1);
+	}
+}
+
+/* A packet that waited longer than others of its part was held by the path, not by the queue. */
+TEST(a_part_is_late_if_all_of_its_packets_are)
+{
+	static const struct { u32 on_time, late_pkts; } cases[] = { { 0, 40 }, { 1, 30 }, { 4, 0 } };
+	u32 i;
+
+	FOR_ROWS(cases) {
+		open_flow(on);
+		/* Four parts of ten ACKs. One ACK of each of the first `on_time` is on time. */
+		for (i = 0; i < 40; i++) {
+			f.ack.now_us += i % 10 == 9 ? TRACKING_PART_US - 9 * MS : MS;
+			tracking_on_ack(&f.t, &f.p, &f.c, &f.ack,
+					i % 10 == 3 && i / 10 < c->on_time ? 0 : LATE_US);
+		}
+		CHECK_EQ(f.t.pkts, 40);
+		CHECK_EQ(f.t.late_pkts, c->late_pkts);
 	}
 }
 
