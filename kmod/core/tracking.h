@@ -115,7 +115,7 @@ CCA_FN void tracking_step(struct tracking *t, const struct tracking_params *p,
 	if (late > allowed)
 		scale = (u32)cca_div((u64)t->scale * TRACKING_ONE, TRACKING_ONE + change);
 	else
-		scale = (u32)(((u64)t->scale * (TRACKING_ONE + change)) / TRACKING_ONE);
+		scale = t->scale + (u32)((t->scale * change + TRACKING_ONE - 1) / TRACKING_ONE);
 	t->scale = cca_clamp_u32(scale, p->least_pct * TRACKING_ONE / ENS_PERCENT,
 				 p->most_pct * TRACKING_ONE / ENS_PERCENT);
 	t->interval_us = cca_min_u32(2 * t->interval_us, TRACKING_LAST_US);

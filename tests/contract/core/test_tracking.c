@@ -139,6 +139,18 @@ TEST(the_scale_stays_within_its_bounds_and_the_value_within_its_range)
 	CHECK_EQ(tracking_value(&f.t, MIN, 0xffffffffu), 0xffffffffu);
 }
 
+/* Neither a small gain nor a small scale rounds a step away. */
+TEST(the_scale_leaves_its_lower_bound)
+{
+	u32 i;
+
+	open_flow((struct tracking_params){ 10, 1, 1000 });
+	f.t.scale = TRACKING_ONE / 100;
+	for (i = 0; i < 1000; i++)
+		acks(100, 0, 8 * SECOND);
+	CHECK(f.t.scale > TRACKING_ONE / 100 + 1000 * TRACKING_ONE / 100 / 2000);
+}
+
 /* Whatever row it starts from, on a link whose delay changes all the time. */
 TEST(in_the_long_run_as_many_packets_come_late_as_the_class_allows)
 {
