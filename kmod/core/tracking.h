@@ -32,10 +32,10 @@
  * first interval is TRACKING_FIRST_US, so that a short flow profits. Each is twice the one
  * before it, up to TRACKING_LAST_US. In one step the scale at most doubles or halves.
  *
- * Packets that were sent while the application limited the flow do not count, nor those
- * that an outage delayed: their delay is not the queue's. The scale remains when the row
- * changes, and is 1 again with a new table. Without a table, or with a gain of 0, there is
- * no tracking.
+ * Packets that were sent while the application limited the flow do not count, nor does the
+ * time before their ACKs. Neither do packets that an outage delayed count in GR, because
+ * their delay is not the queue's. The scale remains when the row changes, and is 1 again
+ * with a new table or class. Without a table, or with a gain of 0, there is no tracking.
  */
 #ifndef CCA_TRACKING_H
 #define CCA_TRACKING_H
@@ -66,6 +66,7 @@ struct tracking {
 	u32 part_delay_us;		/* the least of this part */
 	u32 scale;
 	u32 row_value;			/* of the tracked parameter */
+	u8 delay_class;			/* that `scale` is for */
 };
 
 CCA_FN void tracking_start_step(struct tracking *t, u64 now_us)
@@ -75,16 +76,17 @@ CCA_FN void tracking_start_step(struct tracking *t, u64 now_us)
 	t->late_pkts = 0;
 }
 
-CCA_FN void tracking_restart(struct tracking *t, u64 generation, u64 now_us)
+CCA_FN void tracking_restart(struct tracking *t, const struct ens_clock *c)
 {
-	t->generation = generation;
+	t->generation = c->generation;
+	t->delay_class = c->delay_class;
 	t->scale = TRACKING_ONE;
 	t->interval_us = TRACKING_FIRST_US;
 	t->past_us = 0;
 	t->past_pkts = 0;
-	t->part_start_us = now_us;
+	t->part_start_us = c->epoch_start_us;
 	t->part_pkts = 0;
-	tracking_start_step(t, now_us);
+	tracking_start_step(t, c->epoch_start_us);
 }
 
 /* The value of the tracked parameter to use, between the bounds of its range. */
@@ -100,8 +102,9 @@ CCA_FN void tracking_take_row(struct tracking *t, const struct tracking_params *
 			     const struct ens_clock *c, u32 row_value)
 {
 	t->row_value = row_value;
-	if (!p->gain_permille || !c->target_us || t->generation != c->generation)
-		tracking_restart(t, c->generation, c->epoch_start_us);
+	if (!p->gain_permille || !c->target_us || t->generation != c->generation ||
+	    t->delay_class != c->delay_class)
+		tracking_restart(t, c);
 }
 
 /* Moves the scale. Overflow: 2^31 x 10^4 x 2^16 < 2^61; 2^30 packets x 2^31 us. */
@@ -126,7 +129,7 @@ CCA_FN void tracking_step(struct tracking *t, const struct tracking_params *p,
 	if (late > allowed)
 		scale = (u32)cca_div((u64)t->scale * TRACKING_ONE, TRACKING_ONE + change);
 	else
-		scale = (u32)(((u64)t->scale * (TRACKING_ONE + change)) / TRACKING_ONE);
+		scale = t->scale + (u32)((t->scale * change + TRACKING_ONE - 1) / TRACKING_ONE);
 	t->scale = cca_clamp_u32(scale, p->least_pct * TRACKING_ONE / ENS_PERCENT,
 				 p->most_pct * TRACKING_ONE / ENS_PERCENT);
 	t->interval_us = cca_min_u32(2 * t->interval_us, TRACKING_LAST_US);
@@ -151,8 +154,8 @@ CCA_FN bool tracking_end_part(struct tracking *t, const struct cca_ack *ack, u32
 }
 
 /*
- * Counts the packets of an ACK. queueing_delay_us: of its RTT sample. Returns whether a step
- * ended, after which tracking_value() may be new.
+ * Counts the packets of an ACK that the clock has not received yet. queueing_delay_us: of its
+ * RTT sample. Returns whether a step ended, after which tracking_value() may be new.
  */
 CCA_FN bool tracking_on_ack(struct tracking *t, const struct tracking_params *p,
 			    const struct ens_clock *c, const struct cca_ack *ack,
@@ -160,7 +163,13 @@ CCA_FN bool tracking_on_ack(struct tracking *t, const struct tracking_params *p,
 {
 	u64 elapsed_us;
 
-	if (!p->gain_permille || !c->target_us || ack->app_limited || !ack->rtt_us)
+	if (!p->gain_permille || !c->target_us)
+		return false;
+	/* The newest ACK may have come before the step began: the host recalls rows at any time. */
+	if (ack->app_limited)
+		t->step_start_us = cca_min_u64(ack->now_us, t->step_start_us +
+					       cca_elapsed_us(ack->now_us, c->acked.newest_us));
+	if (ack->app_limited || !ack->rtt_us)
 		return false;
 	if (!tracking_end_part(t, ack, queueing_delay_us, c->target_us))
 		return false;
