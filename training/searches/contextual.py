@@ -15,7 +15,8 @@ and its loss is the sum of quasi-likelihoods, whose minimum is the mean: (mu - y
 Nelder 1989, table 9.1; phi its variance over its mean in the data), and the cross entropies of flag and delays.
 
 Every member takes each run as often as a Poisson number with mean 1 says (Oza, Russell 2001: a bootstrap for data that
-arrive in batches). The members differ where the data do not determine the prediction.
+arrive in batches). The members differ where the data do not determine the prediction. A model that receives further
+runs continues from its weights, in fewer steps.
 
 PyTorch is imported when a model is fitted. On one thread and the same version and kind of processor the same seed gives
 the same model.
@@ -46,7 +47,7 @@ DELAY_WEIGHT = 20.0
 VECTOR_WEIGHT = 0.05
 WITHOUT_VECTOR = 0.1
 LARGEST_LOG = 8.0
-AGAIN = 0.25
+LATER_FITS = 4
 ROWS = 8192  # of a prediction at once
 
 
@@ -56,7 +57,7 @@ class ModelSettings(StudyPart):
     members: int = Field(5, ge=2, le=64, description="networks, each fitted to a bootstrap of the runs")
     width: int = Field(64, ge=4, le=1024, description="units of each of the two hidden layers")
     vector: int = Field(4, ge=1, le=64, description="length of the vector that is learnt of each case")
-    steps: int = Field(1000, ge=1, description="of the optimiser in the first fit of a stage; later ones take a quarter")
+    steps: int = Field(1000, ge=1, description="of the optimiser, in the first fit of a stage")
     batch: int = Field(512, ge=1, description="runs of a step")
     rate: float = Field(0.004, gt=0, description="learning rate at first; falls to 0 by a cosine")
     device: Device = Field("cpu", description="auto: a GPU where there is one")
@@ -161,10 +162,9 @@ class Model:
         found.append(rng.normal(0, 0.01, (s.members, cases, s.vector)))
         return [self._tensor(one).requires_grad_() for one in found]
 
-    def _forward(self, cases: Any, positions: Any, vectors: Any) -> Any:
-        """cases [n], positions [n, p] and vectors [members, n, v]: a [members, n, outputs]."""
+    def _forward(self, w: Sequence[Any], cases: Any, positions: Any, vectors: Any) -> Any:
+        """Weights w, cases [n], positions [n, p] and vectors [members, n, v]: a [members, n, outputs]."""
         torch = self._torch
-        w = self._weights
         known = torch.cat([self._cases[cases], 2 * positions - 1], dim=1)  # [n, features + p]
         at = torch.cat([known.expand(len(vectors), -1, -1), vectors], dim=2)
         for layer in (0, 2):
@@ -194,7 +194,7 @@ class Model:
             now, rows = torch.tensor(rows[: s.batch], device=self._device), rows[s.batch :]
             with_vector = self._tensor(rng.random((s.members, len(now), 1)) >= WITHOUT_VECTOR)
             vectors = self._weights[6][:, of[now]] * with_vector
-            logs, logit, shares = self._split(self._forward(of[now], at[now], vectors))
+            logs, logit, shares = self._split(self._forward(self._weights, of[now], at[now], vectors))
             loss = ((logs.exp() - ratios[now] * logs) / self._dispersion).sum(dim=2)
             loss = loss + torch.nn.functional.binary_cross_entropy_with_logits(
                 logit, flags[now].expand_as(logit), reduction="none"
@@ -211,16 +211,12 @@ class Model:
                 mean: bool = False) -> Outputs:  # fmt: skip
         """The measures of n runs, by each of these members; mean: by one, their mean."""
         torch = self._torch
-        parts = []
+        parts, weights = [], [w[members] for w in self._weights]
         with torch.no_grad(), _one_thread(torch):
             for first in range(0, len(cases), ROWS):
                 of = torch.tensor(cases[first : first + ROWS], device=self._device)
                 at = self._tensor(positions[first : first + ROWS])
-                weights, self._weights = self._weights, [w[members] for w in self._weights]
-                try:
-                    logs, logit, shares = self._split(self._forward(of, at, self._weights[6][:, of]))
-                finally:
-                    self._weights = weights
+                logs, logit, shares = self._split(self._forward(weights, of, at, weights[6][:, of]))
                 found = (logs.exp(), logit.sigmoid(), shares.exp())
                 parts.append([(x.mean(dim=0, keepdim=True) if mean else x).cpu().numpy() for x in found])
         ratios, flags, groups = (np.concatenate(one, axis=1) for one in zip(*parts, strict=True))
@@ -241,8 +237,8 @@ def fit(
     """A model of n runs.
 
     features: of each case, also of those that it only predicts, [cases, f]. Without runs a case's vector is 0. cases:
-    the case of each run, int [n]. positions: of the parameters, 0 to 1, [n, p]. earlier: of the same cases and seed and
-    the first of these runs; it goes on learning in AGAIN of the steps, and each run keeps its weight in each member.
+    the case of each run, int [n]. positions: of the parameters, 0 to 1, [n, p]. earlier: of the same cases and seed,
+    and the first of these runs. It goes on, in 1 / LATER_FITS of the steps; its runs keep their weights in each member.
 
     Raises:
         TrainingError: PyTorch is not installed, or the device is not there.
@@ -253,6 +249,5 @@ def fit(
     with _one_thread(torch):
         model = earlier or Model(torch, settings, features=features, positions=positions.shape[1], outputs=outputs,
                                  seed=seed)  # fmt: skip
-        steps = max(round(settings.steps * AGAIN), 1) if earlier else settings.steps
-        model.learn(cases, positions, outputs, seed=seed, steps=steps)
+        model.learn(cases, positions, outputs, seed=seed, steps=settings.steps // (LATER_FITS if earlier else 1))
     return model

@@ -24,7 +24,6 @@ The model also predicts states without runs (`Contextual.first_row`), from the f
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -179,24 +178,19 @@ class Contextual:
         self._rows = rows
 
     def _run_finalists(self, search: SurrogateChoice, groups: Sequence[_Group]) -> None:
-        def spent() -> int:
-            return sum(group.runs for group in groups)
-
-        learnt, budget = spent(), search.budget or math.inf
         if not all(group.task.fresh for group in groups):
             for group in groups:
                 for c, one in enumerate(group.task.classes):
                     for point in one.candidates:
                         self._finalist(group, c, point)
         for turn in range(search.finalists):
-            if turn and not learnt < spent() < budget:
-                return  # The same model would propose the same points, or none may run.
             if turn:
-                learnt = spent()
                 self._fit(search)
             proposed = [(group, c, self._propose(group, c)) for group in groups for c in range(len(group.found))]
             for group, c, new in sorted(proposed, key=lambda each: -each[2].gain):
-                if not group.found[c] or (new.gain >= search.least_gain and spent() < budget):
+                spent = sum(each.runs for each in groups)
+                is_needed = not group.found[c]
+                if is_needed or (new.gain >= search.least_gain and spent < (search.budget or spent + 1)):
                     self._finalist(group, c, new.point)
 
     def _finalist(self, group: _Group, c: int, point: Point) -> None:
