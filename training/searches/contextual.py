@@ -99,7 +99,7 @@ class Outputs:
 
     ratios: Floats
     flags: Floats
-    delays: Floats
+    delays: NDArray[np.floating]
 
 
 def _device(torch: Any, wanted: Device) -> str:
