@@ -31,11 +31,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from emulation.errors import EmulationError
-from emulation.scenario.files import read_document
+from emulation.scenario.files import first_fault, read_document
 from emulation.scenario.path import AccessLink, AckPath, Clock, Codel, Jitter, PathElement, RateStep
+from training.errors import TrainingError
 from training.fields import StudyPart
 
 FOLDER = Path(__file__).resolve().parents[2] / "configs" / "paths"
@@ -152,6 +153,20 @@ def load_paths(path: str | Path) -> dict[str, Any]:
         return {"name": path.stem, **read_document(path, what="a distribution of paths", holding="rtt_ms, buffer_pkts")}
     except EmulationError as error:
         raise ValueError(str(error)) from error
+
+
+def read_paths(path: str | Path) -> PathsSettings:
+    """The same, validated.
+
+    Raises:
+        TrainingError: it cannot be read, or a field of it is wrong.
+    """
+    try:
+        return PathsSettings.model_validate(load_paths(path))
+    except ValidationError as error:
+        raise TrainingError(f"{path}: {first_fault(error)}") from error
+    except ValueError as error:
+        raise TrainingError(str(error)) from error
 
 
 def _loaded(value: object) -> object:
