@@ -34,6 +34,7 @@ from serving.errors import ServingError
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = ROOT / "configs" / "studies" / "gr-demo.yaml"
+PATHS = "cellular"
 MODELS = ROOT / "configs" / "traces"
 MADE_S = 1200
 START_S = 30.0
@@ -62,14 +63,14 @@ def demo(*, traces: Path | None, out: Path, port: int, keep: bool | None, as_jso
     links = _links(traces, out, say)
     ensemble, picture = out / "gr.json", out / "gain.png"
 
-    say.step("Train: the best parameters for each throughput level and target delay")
+    say.step("Train: the best parameters for each target delay, over paths of all kinds")
     say.run("train", "gr", "--study", STUDY, *links, "--out", ensemble, "--fresh")
     with _registry(out, port=port, keep=keep) as url:
         say.step("Publish: an immutable ensemble, and the channel that points to it")
         say.run("publish", ensemble, "--channel", "champion", "--note", "demo", "--url", url)
         applied, flow = _apply(say, url, out, traces=links[1])
-        say.step("Judge: flows over recordings that nobody trained on")
-        figures = json.loads(say.capture("evaluate", ensemble, *links, "--plot", picture, "--json"))
+        say.step("Judge: flows over recordings and paths that nobody trained on")
+        figures = json.loads(say.capture("evaluate", ensemble, *links, "--paths", PATHS, "--plot", picture, "--json"))
         say.last(figures, {
             "took": f"{time.monotonic() - began:.0f} s",
             "ensemble": str(ensemble),

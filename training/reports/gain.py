@@ -27,29 +27,35 @@ def _rows(figures: dict[str, Any], scheme: str) -> list[dict[str, Any]]:
 
 
 def gain_lines(figures: dict[str, Any]) -> list[str]:
-    """A line for each target and scheme.
-
-    It has throughput, utilisation, delay, the number of levels that meet the target, and the share of flows that do.
-    """
-    lines = [
-        f"{'target':>8}  {'parameters':<16} {'Mbit/s':>7} {'of link':>8} {'p95 delay':>10} "
-        f" {'levels met':>10} {'flows met':>9}"
-    ]
-    for i, met in enumerate(figures["levels_met"]):
+    """First the share of flows that meet their target, of all targets; then a line for each target and scheme."""
+    lines = []
+    if figures["targets"][0]["flows"]:
+        shares = {
+            name: sum(row["flows_within"] for row in rows) / len(rows)
+            for name, rows in ((name, _rows(figures, scheme)) for scheme, name in _NAMES.items())
+        }
+        lines = [
+            f"flows that meet their target: {', '.join(f'{name} {share:.0%}' for name, share in shares.items())}",
+            "",
+        ]
+    lines.append(
+        f"{'target':>7}  {'parameters':<15} {'flows met':>9} {'of link':>8} "
+        f"{'p95 delay':>11}  {'of link':>8} {'Mbit/s':>7}"
+    )
+    for i in range(len(figures["targets"])):
         for scheme, name in _NAMES.items():
             row = _rows(figures, scheme)[i]
             target = f"{row['target_ms']:.0f} ms" if scheme == "default" else ""
-            levels = f"{met[scheme]} of {met['levels']}"
-            share = row["flows_within"]
-            flows = "-" if share is None else f"{share:.1%}"
+            met, used = ("-", "-") if not row["flows"] else (
+                f"{row['flows_within']:.1%}", f"{100 * row['flows_utilization']:.2f} %")  # fmt: skip
             mark = " " if row["meets"] else "!"
             lines.append(
-                f"{target:>8}  {name:<16} {row['throughput_mbps']:>7.2f} {100 * row['utilization']:>6.2f} % "
-                f"{row['p95_queueing_delay_ms']:>7.1f} ms{mark} {levels:>10} {flows:>9}"
+                f"{target:>7}  {name:<15} {met:>9} {used:>8} {row['p95_queueing_delay_ms']:>8.1f} ms{mark} "
+                f"{100 * row['utilization']:>6.2f} % {row['throughput_mbps']:>7.2f}"
             )
     notes = [
-        "(! above the target. Queueing delay of packets, without propagation. met: within",
-        "the target, of the levels of throughput, and of flows of ten minutes)",
+        "(Flows of ten minutes, each with the percentile of its own queueing delay, which",
+        "is without propagation. Behind it: flows over whole recordings; ! above target)",
     ]
     return [*lines, *notes]
 
@@ -85,13 +91,15 @@ def _cells(row: dict[str, Any]) -> tuple[str, str]:
 def gain_figure(figures: dict[str, Any]) -> Figure:
     """Return the picture of the gain.
 
-    The left panel shows pooled figures, the right one the delay of each level over its target. The right one is left
-    out if no level has enough windows.
+    The left panel has a point for the percentile of each flow of ten minutes over its target, and the share of flows
+    that meet it. The right panel has the delay of each level over its target, if there is more than one level.
     """
     from emulation.figure import columns_that_fit, new_figure
 
-    panels: list[tuple[Any, float, Any]] = [(_draw_pooled, 5.5, "outside lower left")]
-    if figures["levels"]:
+    panels: list[tuple[Any, float, Any]] = []
+    if figures["targets"][0]["flows"]:
+        panels.append((_draw_flows, 7.5, "outside lower left"))
+    if len({row["level"] for row in figures["levels"]}) > 1 or not panels:
         panels.append((_draw_levels, 7.5, "outside lower right"))
     widths_in = [width_in for _, width_in, _ in panels]
     figure = new_figure(sum(widths_in), 5.6)
@@ -110,24 +118,30 @@ def gain_figure(figures: dict[str, Any]) -> Figure:
     return figure
 
 
-def _draw_pooled(axes: Axes, figures: dict[str, Any]) -> None:
-    targets_ms = [row["target_ms"] for row in figures["targets"]]
-    for scheme, name in _NAMES.items():
-        rows = _rows(figures, scheme)[:1] if scheme == "default" else _rows(figures, scheme)
-        axes.plot(
-            [row["p95_queueing_delay_ms"] for row in rows],
-            [100 * row["utilization"] for row in rows],
-            marker=_MARKS[scheme], color=_COLOURS[scheme], label=name, linewidth=1, markersize=8, alpha=0.9,
-        )  # fmt: skip
-    for at, target_ms in enumerate(targets_ms):
-        axes.axvline(target_ms, color=_TARGET, linestyle=":", linewidth=1, label="" if at else "target")
-    axes.set(xscale="log", xlabel="95th percentile of the queueing delay (ms)", ylabel="share of the link used (%)")
-    axes.set_title("all packets together", fontsize=10)
+def _draw_flows(axes: Axes, figures: dict[str, Any]) -> None:
+    """A row for each target and scheme. The marks of a row are at all heights within it, so that all can be seen."""
+    from training.validation.recordings import WITHIN
+
+    labels = []
+    for i, target in enumerate(figures["targets"]):
+        for j, (scheme, name) in enumerate(_NAMES.items()):
+            row = _rows(figures, scheme)[i]
+            height = i * (len(_NAMES) + 0.6) + j
+            ratios = [delay_ms / target["target_ms"] for delay_ms in row["flows_p95_ms"]]
+            heights = [height + 0.6 * ((n * 0.618) % 1 - 0.5) for n in range(len(ratios))]
+            axes.plot(ratios, heights, linestyle="", marker="o", markersize=2.5, alpha=0.5, color=_COLOURS[scheme],
+                      label=name if not i else "")  # fmt: skip
+            labels.append((height, f"{target['target_ms']:g} ms: {row['flows_within']:.0%} of flows,\n"
+                                   f"{row['flows_utilization']:.1%} of the link"))  # fmt: skip
+    axes.axvline(WITHIN, color=_TARGET, linestyle=":", linewidth=1, label="target met: left of this line")
+    # A flow on a short buffer can lie far to the left; where is of no interest.
+    axes.set(xscale="log", xlabel="95th percentile of a flow's queueing delay / target", xlim=(0.1, None))
     low, high = axes.get_xlim()
-    decades = (digit * 10**power for power in range(-1, 5) for digit in (1, 2, 5))
-    others = [tick for tick in decades if low <= tick <= high and all(abs(tick / t - 1) > 0.2 for t in targets_ms)]
-    ticks = sorted({*others, *targets_ms})
+    ticks = [tick for tick in _RATIOS if low <= tick <= high]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_yticks([height for height, _ in labels], [text for _, text in labels], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_title("flows of ten minutes: how many meet their target", fontsize=10)
 
 
 def _draw_levels(axes: Axes, figures: dict[str, Any]) -> None:

@@ -29,8 +29,9 @@ def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
 @click.option("--rtt-ms", type=float, default=100.0, show_default=True)
 @click.option("--buffer-pkts", type=int, default=1000, show_default=True)
 @click.option("--loss", type=float, default=0.0, show_default=True)
-@click.option("--paths", "paths_name", metavar="NAME",
-              help="Instead of these: a path for each flow, drawn from a distribution of configs/paths, or a file")  # fmt: skip
+@click.option(
+    "--paths", "paths_name", metavar="NAME", help="Draw each flow's path from this file, or name in configs/paths"
+)
 @threads_option
 @skip_bad_option
 @click.option("--levels/--no-levels", default=False, help="Print every level, too")
@@ -101,7 +102,9 @@ def evaluate(
         raise click.UsageError("--against: expected it without --require, --require-gain and --levels")
     if against is not None and paths_name is not None:
         raise click.UsageError("--against: expected it without --paths")
-    path = LinkPath(rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss, paths=None if paths_name is None else read_paths(paths_name))
+    path = LinkPath(
+        rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss, paths=None if paths_name is None else read_paths(paths_name)
+    )
     ensemble = Ensemble.load(file)
     if against is not None:
         from training.validation.against import against_figure, against_lines, run_against

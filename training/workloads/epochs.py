@@ -231,9 +231,7 @@ class Epochs(Workload):
         """The path of a recording, or of a part of it, with this piece of it as its bottleneck."""
         link, paths = self._settings.link, self._settings.paths
         if paths is None:
-            return LinkSpec(
-                trace=piece.trace, rtt_ms=self.paths_ms[rtt], buffer_pkts=link.buffer_pkts, loss=link.loss
-            )
+            return LinkSpec(trace=piece.trace, rtt_ms=self.paths_ms[rtt], buffer_pkts=link.buffer_pkts, loss=link.loss)
         fields = paths.draw(f"{of.trace.digest} {rtt}", seed=self._setting.seed, duration_s=piece.duration_s)
         if len(self._setting.axes) > 1:
             fields["rtt_ms"] = self.paths_ms[rtt]
@@ -271,7 +269,9 @@ class Epochs(Workload):
                              axis=self._axis)  # fmt: skip
         flow = FlowSpec(cca=setting.cca, ensemble_text=text)
         scenarios = [
-            Scenario(name=r.name, link=self._link(r, rtt, of=r), flows=(flow,), duration_s=r.duration_s, seed=setting.seed)
+            Scenario(
+                name=r.name, link=self._link(r, rtt, of=r), flows=(flow,), duration_s=r.duration_s, seed=setting.seed
+            )
             for r in recordings
         ]
         results = simulate_with_progress(scenarios, threads=setting.threads, advance=setting.progress.advance)

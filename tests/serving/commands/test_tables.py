@@ -163,7 +163,8 @@ def score(**changes: Any) -> dict[str, Any]:
     """The figures of a scheme."""
     return {"throughput_mbps": 123.456, "utilization": 1.0, "p95_queueing_delay_ms": 12_345.6, "meets": False,
             "p95_queueing_delay_ms_interval": [11_111.1, 13_333.3], "target_ms": 200.0, "delay_ms": 12_345.6,
-            "fairness": 0.999, "median_queueing_delay_ms": 12_345.6, "loss": 0.5, "flows_within": 1.0,
+            "fairness": 0.999, "median_queueing_delay_ms": 12_345.6, "loss": 0.5, "flows": 100, "flows_within": 1.0,
+            "flows_utilization": 1.0, "flows_p95_ms": [12_345.6],
             **changes}  # fmt: skip
 
 
@@ -180,7 +181,11 @@ def test_tables_of_reports_on_levels_and_schemes() -> None:
     headings = ["target", "level", "windows", "p95", "interval", "used", "p95", "used", "p95", "used"]
     lines = "\n".join(level_lines(figures))
     require_table(lines, headings, rows=1, ends=["12345.6! 11111-13333 100.0"])
-    require_table("\n".join(gain_lines(figures)), ["target", "parameters", "Mbit/s", "levels met", "flows met"], rows=3)
+    require_table(
+        "\n".join(gain_lines(figures)),
+        ["target", "parameters", "flows met", "of link", "p95 delay", "of link", "Mbit/s"],
+        rows=3,
+    )
     require_table("\n".join(against_lines(figures)), ["scheme", "Mbit/s", "used", "median", "loss"], rows=1)
 
 

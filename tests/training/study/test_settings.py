@@ -54,7 +54,7 @@ def test_axes_are_octaves_of_round_trip_and_payload_rate() -> None:
 
 
 def test_the_shipped_study_of_gr_spends_at_most_58_evaluations_on_a_state() -> None:
-    loaded = load_study(SHIPPED / "gr.yaml")
+    loaded = load_study(SHIPPED / "gr-levels.yaml")
     assert loaded.search.make(loaded.space(0), [], samples=(1,), steps=(1,)).budget <= 58
 
 

@@ -101,7 +101,13 @@ def test_a_path_that_no_link_has_is_refused(value: dict, message: str) -> None:
 
 
 def test_the_picture_and_the_tables_hold_every_scheme(figures: dict) -> None:
-    for shown, panels in ((figures, 2), (figures | {"levels": []}, 1)):
+    flows = {"flows": 2, "flows_within": 0.5, "flows_utilization": 0.9, "flows_p95_ms": [20.0, 120.0]}
+    schemes = ("targets", "single", "default")
+    with_flows = figures | {scheme: [{**row, **flows} for row in figures[scheme]] for scheme in schemes}
+    one_level = with_flows | {
+        "levels": [row for row in figures["levels"] if row["level"] == figures["levels"][0]["level"]]
+    }
+    for shown, panels in ((figures, 1), (with_flows, 2), (one_level, 1)):
         figure = gain_figure(shown)
         assert is_inside(figure)
         assert len(figure.axes) == panels
@@ -110,7 +116,8 @@ def test_the_picture_and_the_tables_hold_every_scheme(figures: dict) -> None:
         assert not any(axes.texts for axes in figure.axes)
         boxes = [axes.get_window_extent() for axes in figure.axes]
         assert not any(legend.get_window_extent().overlaps(box) for legend in figure.legends for box in boxes)
-    lines = [*gain_lines(figures), *level_lines(figures)]
+    assert gain_lines(with_flows)[0] == "flows that meet their target: default 50%, best single set 50%, ensemble 50%"
+    lines = [*gain_lines(figures), *gain_lines(with_flows), *level_lines(figures)]
     assert all(len(line) <= 80 for line in lines)
     text = "\n".join(lines)
     for name in ("default", "best single set", "ensemble"):
