@@ -8,9 +8,10 @@
  *   V_j = (bytes acknowledged in the last gamma P of epoch j - 1) / gamma P (eq. 1, 6)
  *   L_j = min(V_j / omega, N - 1)                                           (eq. 2)
  *
- *   Epoch 0 is the flow's first slow start, but ends after 30 s at the latest. At the
- *   end of a later epoch j, q_j is the class's percentile of the queueing delay in that
- *   epoch, and Q is the class's target:
+ *   Epoch 0 is the flow's first slow start. If there is no V at its end, because the second
+ *   bunch of ACKs has not come, it lasts until there is. It ends after 30 s at the latest.
+ *   At the end of a later epoch j, q_j is the class's percentile of the queueing delay in
+ *   that epoch, and Q is the class's target:
  *     q_j > (1 + epsilon) Q    look up the row of L_{j+1}
  *     q_j < (1 - epsilon) Q    take the row above it: the link was not filled
  *     otherwise                keep the row
@@ -190,14 +191,6 @@ CCA_FN void ens_clock_on_restart(struct ens_clock *c)
 	cca_rate_close(&c->acked);
 }
 
-/* Epoch 0 ends with slow start, or after ENS_DEFAULT_EPOCH_MS. Later epochs end after P. */
-CCA_FN bool ens_clock_is_due(const struct ens_clock *c, u64 now_us, bool in_slow_start)
-{
-	if (!c->epoch && !in_slow_start)
-		return true;
-	return cca_elapsed_us(now_us, c->epoch_start_us) >= c->epoch_us;
-}
-
 /*
  * Eq. 1: V, or 0 without an estimate. Epoch 0 may be shorter than gamma P. Eq. 6 then
  * uses the time since its start.
@@ -221,6 +214,17 @@ CCA_FN enum ens_epoch_end ens_clock_judge(const struct ens_clock *c)
 	if (!c->percentile || !c->samples || !ens_clock_holds(c, c->within_high))
 		return ENS_LOOKED_UP;
 	return ens_clock_holds(c, c->within_low) ? ENS_RAISED : ENS_KEPT;
+}
+
+/*
+ * Epoch 0 ends after slow start once V can be measured, or after ENS_DEFAULT_EPOCH_MS. Later
+ * epochs end after P.
+ */
+CCA_FN bool ens_clock_is_due(const struct ens_clock *c, u64 now_us, bool in_slow_start)
+{
+	if (!c->epoch && !in_slow_start && ens_clock_measure(c))
+		return true;
+	return cca_elapsed_us(now_us, c->epoch_start_us) >= c->epoch_us;
 }
 
 /*
