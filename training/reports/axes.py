@@ -9,14 +9,14 @@ A flow with GR's defaults runs over an epoch of a recorded link, and measures th
     lateness       95th percentile of the RTT above the least one, over the flow's T
     ack_gap        sum g^2 / sum g over the gaps g between ACKs, each at most 100 ms (kmod/core/epoch.h)
 
-The next epoch runs with each of a list of parameter sets. An axis divides the epochs into LEVELS groups of equal
-numbers, by its value in the epoch before; a pair of axes divides them by both values. Each group takes the set
+The next epoch runs with each of a list of parameter sets. An axis divides the epochs into LEVELS equal groups by its
+value in the epoch before, and a pair of axes by both values. Each group takes the set
 
-    argmax  sum over its training epochs [delivered - l (late - (1 - rho) packets)]
+    argmax  sum over its training epochs [delivered - l (late - 5 % of delivered)]
 
-with one price l of late packets for all groups. The groups thus share one budget of late packets. Over all prices the
-sets give a line of utilization and late share on the validation epochs. The figure of a division is the utilization on
-this line at a late share of 1 - rho, so that all divisions are compared at the same percentile of the delay.
+with one price l for all groups, which thus share one budget of late packets. Over all prices the sets give a line of
+utilization and late share on the validation epochs. The figure of a division is the utilization on this line at a late
+share of 5 %, so that all divisions are compared at the same 95th percentile of the delay.
 
     one set        no division
     path           by the true path
@@ -57,8 +57,7 @@ from training.searches.points import sobol_points
 from training.workloads.epochs import default_values
 
 Floats = NDArray[np.float64]
-Division = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""The group of each training epoch, and of each validation epoch."""
+Division = tuple[NDArray[np.int64], NDArray[np.int64]]  # the groups of training epochs and of validation epochs
 
 AXES = ("throughput", "min_rtt", "variability", "lateness", "ack_gap")
 IN_CORE = "ack_gap"
@@ -71,13 +70,13 @@ EPOCH_MS, WARMUP_MS = 30_000, 3_000
 LEAST_BYTES = 75_000  # of an epoch; a link with less is in an outage (20 kbit/s)
 MOST_GAP_MS = 100.0
 PRICES = np.logspace(-3, 2, 41)
+UNDISTURBED = 3
 PATHS: tuple[Mapping[str, Any], ...] = (
-    *({"rtt_ms": rtt_ms} for rtt_ms in (100.0, 100.0, 100.0, 20.0, 250.0)),
+    *({"rtt_ms": rtt_ms} for rtt_ms in (*[100.0] * UNDISTURBED, 20.0, 250.0)),
     *({"rtt_ms": 100.0, "acks": AckPath(interval_ms=ms)} for ms in (5.0, 20.0, 40.0)),
     {"rtt_ms": 100.0, "behind": (Clock(least_ms=10, most_ms=40),)},
     {"rtt_ms": 100.0, "behind": (Jitter(max_ms=30),)},
 )
-UNDISTURBED = PATHS[:3]
 
 
 @dataclass(frozen=True)
@@ -115,10 +114,9 @@ def draw_epochs(recordings: Sequence[Recording], count: int, *, paths: int, seed
     """About `count` epochs, as many of each dataset as it has, at equal distances; each on one of the first paths."""
     found: dict[str, list[tuple[Recording, int]]] = {}
     for recording in recordings:
-        ends = range(2 * EPOCH_MS + WARMUP_MS, recording.trace.period_ms + 1, EPOCH_MS)
-        for start_ms in (end_ms - EPOCH_MS for end_ms in ends):
-            pieces = ((start_ms - EPOCH_MS, start_ms), (start_ms, start_ms + EPOCH_MS))
-            if min(recording.trace.capacity_bytes(*piece) for piece in pieces) >= LEAST_BYTES:
+        for start_ms in range(EPOCH_MS + WARMUP_MS, recording.trace.period_ms - EPOCH_MS + 1, EPOCH_MS):
+            pair = (start_ms - EPOCH_MS, start_ms)
+            if min(recording.trace.capacity_bytes(at, at + EPOCH_MS) for at in pair) >= LEAST_BYTES:
                 found.setdefault(recording.dataset, []).append((recording, start_ms))
     most = -(-count // max(len(found), 1))
     chosen = [its[(2 * i + 1) * len(its) // (2 * n)] for its in found.values() for n in (min(most, len(its)),)
@@ -153,13 +151,13 @@ def axis_values(qos: QoS) -> list[float]:
 def trials_of(sets: int, *, gain_permille: int) -> list[Trial]:
     """The sets of each target, in the ranges that hold the best ones of all paths, in tables with tracking."""
     names = (*default_values("gr"), "tracking_gain_permille")
+    axis = Axis("throughput_bytes_per_s", "linear", 125_000, 1)
     trials = []
     for target_ms in TARGETS_MS:
         ranges = ((2000, 100_000), (500, 10_000), (300 * target_ms, 1300 * target_ms))
         space = Space(tuple(Dimension(name, *ends) for name, ends in zip(names, ranges, strict=False)))
         for point in sobol_points(space, count=sets, seed=(1,)):
-            table = Ensemble("gr", EPOCH_MS, 250, 25, (DelayClass(95, target_ms * 1000),),
-                             (Axis("throughput_bytes_per_s", "linear", 125_000, 1),), names,
+            table = Ensemble("gr", EPOCH_MS, 250, 25, (DelayClass(95, target_ms * 1000),), (axis,), names,
                              ((*point, gain_permille),))  # fmt: skip
             trials.append(Trial("gr", ensemble_text=table_text(table, Deployment("report", "axes", 1))))
     return trials
@@ -168,8 +166,7 @@ def trials_of(sets: int, *, gain_permille: int) -> list[Trial]:
 def run_epochs(epochs: Sequence[PathEpoch], trials: Sequence[Trial], *, threads: int,
                advance: Callable[[float], None] = lambda _count: None) -> Runs:  # fmt: skip
     """Measure the axes in the epochs before, and run each set. advance: called with 1 for each epoch."""
-    edges_us = compact_edges_us()
-    counts: list[tuple[float, NDArray[np.uint64], Floats]] = []
+    edges_us, counts = compact_edges_us(), list[tuple[float, NDArray[np.uint64], Floats]]()
     values = [axis_values(simulate(e.scenario(e.start_ms - EPOCH_MS), series_every_s=1e-3)) for e in epochs]
     within = np.searchsorted(edges_us, np.array(TARGETS_MS) * 1000, side="right")
     for epoch in epochs:
@@ -241,8 +238,7 @@ def price(train: Runs, unseen: Runs, *, draws: int, advance: Callable[[float], N
             ])  # fmt: skip
         found["best"].append([utilization(unseen, t, best, everyone, of_unseen) for t, best in enumerate(bests)])
         advance(1.0)
-    one = np.array(found["one set"])
-    return [_row(name, np.array(its), np.array(its) - one) for name, its in found.items()]
+    return [_row(name, np.array(its), np.subtract(its, found["one set"])) for name, its in found.items()]
 
 
 def _row(name: str, used: Floats, gains: Floats) -> dict[str, Any]:
@@ -258,13 +254,12 @@ def _row(name: str, used: Floats, gains: Floats) -> dict[str, Any]:
     return {"axes": name, "targets": targets, "holds": name != IN_CORE or bool(gains[0].max() >= LEAST_GAIN)}
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def _cells(row: dict[str, Any]) -> list[str]:
     cells = [row["axes"]]
     for target in row["targets"]:
-        low, high = target["gain_interval"]
-        cells += [f"{100 * target['utilization']:.1f}",
-                  f"{100 * target['gain']:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"]  # fmt: skip
-    return tuple(cells)
+        used, gain, low, high = (100 * x for x in (target["utilization"], target["gain"], *target["gain_interval"]))
+        cells += [f"{used:.1f}", f"{gain:+.1f} [{low:+.1f}, {high:+.1f}]"]
+    return cells
 
 
 @click.command()
@@ -287,7 +282,7 @@ def axes(*, as_json: bool, threads: int | None, paths: tuple[Path, ...], count: 
       ccatune report axes
       ccatune report axes --tracking 0 --undisturbed
     """
-    kinds = len(UNDISTURBED) if undisturbed else len(PATHS)
+    kinds = UNDISTURBED if undisturbed else len(PATHS)
     with Terminal(quiet=as_json) as terminal:
         terminal.phase("reading traces", total=1)
         parts = [draw_epochs(recordings_of(paths, part=part), count, paths=kinds, seed=s)
@@ -298,9 +293,8 @@ def axes(*, as_json: bool, threads: int | None, paths: tuple[Path, ...], count: 
                          for part in parts)  # fmt: skip
         terminal.phase("drawing epochs", total=draws + 1)
         rows = price(train, unseen, draws=draws, advance=terminal.advance)
-    heads = [heading for ms in TARGETS_MS for heading in (f"{ms} ms\nused %", "\ngain")]
-    lines = table_lines([Column("levels of"), *(Column(heading, "right") for heading in heads)],
-                        [_cells(row) for row in rows])  # fmt: skip
+    heads = [Column(text, "right") for ms in TARGETS_MS for text in (f"{ms} ms\nused %", "\ngain")]
+    lines = table_lines([Column("levels of"), *heads], [_cells(row) for row in rows])
     lines.append(f"{len(train.paths)} training and {len(unseen.paths)} validation epochs")
     line = f"{IN_CORE}, which GR measures, gains {100 * LEAST_GAIN:.0f} point for a target"
     finish(rows, lines, line=line, as_json=as_json)
