@@ -26,8 +26,20 @@ from emulation.scenario.path import (
 )
 from emulation.scenario.video import VideoSpec
 from emulation.traces import Trace
+from kmod.abi import ALGORITHMS
 
 BYTES_PER_S = 125_000  # of one Mbit/s
+
+
+def require_current(engine: Any) -> None:
+    """Raises EmulationError if the engine was built with other parameters: jobs give it values by their order."""
+    expected = [f"{name}.{spec.name}" for name, algorithm in ALGORITHMS.items() for spec in algorithm.params]
+    if not hasattr(engine, "parameters") or engine.parameters() != expected:
+        raise EmulationError(f"{engine.__file__}: expected an engine with the parameters of kmod/core/params.def, "
+                             "got one that was built with others; run `make build`")  # fmt: skip
+
+
+require_current(_engine)
 
 
 class Jobs:

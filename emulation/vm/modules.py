@@ -44,21 +44,21 @@ def load_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (name != "ccatune", name))
 
 
-def _mirror(source: Path, to: Path, kept: frozenset[str]) -> None:
+def _mirror(source: Path, to: Path, suffixes: frozenset[str]) -> None:
     """Make `to` hold the files of `source`.
 
-    Delete from `to` each source file that `source` no longer has, but keep what was built. kept: the suffixes of source
+    Delete from `to` each source file that `source` no longer has, but keep what was built. suffixes: those of source
     files. The build makes `.mod.c` files, too, which are kept.
     """
     to.mkdir(parents=True, exist_ok=True)
     there = {path.name for path in source.iterdir()}
     for path in to.iterdir():
-        if path.suffix in kept and path.name not in there and not path.name.endswith(".mod.c"):
+        if path.suffix in suffixes and path.name not in there and not path.name.endswith(".mod.c"):
             path.unlink()
     for path in source.iterdir():
         copy = to / path.name
         if path.is_dir():
-            _mirror(path, copy, kept)
+            _mirror(path, copy, suffixes)
         elif not copy.exists() or copy.read_bytes() != path.read_bytes():
             shutil.copyfile(path, copy)
 
@@ -121,9 +121,9 @@ def build_modules(line: str, *, source: Path | None = None, sparse: bool = False
         place = root / "kmod" / folder.name
         if anew:
             shutil.rmtree(place, ignore_errors=True)
-        kept = frozenset({".c", ".h", ".def"})
-        _mirror(folder, place, kept)
-        _mirror(REPOSITORY / "kmod" / "core", root / "kmod" / "core", kept)
+        suffixes = frozenset({".c", ".h", ".def"})
+        _mirror(folder, place, suffixes)
+        _mirror(REPOSITORY / "kmod" / "core", root / "kmod" / "core", suffixes)
         arguments = ["W=1", *(["C=2"] if sparse and kernel.build_root is None else [])]
         log = _make(kernel, root, place, *arguments, "modules")
         paths = {path.stem: path for path in sorted(place.glob("*.ko"))}

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from emulation.errors import EmulationError
@@ -93,12 +94,21 @@ def emulate_each(
     jobs = [to_job(scenario, runner) for scenario in scenarios]
     timeout_s = _BOOT_S + _SLOWER * sum(scenario.duration_s + _RUN_S for scenario in scenarios)
     waiting = dict(enumerate(scenarios))
-    with owned_folder(_FOLDERS) as folder, ThreadPoolExecutor(1) as pool:
-        guest = pool.submit(_run_all, jobs, line=line, folder=folder, timeout_s=timeout_s)
-        while wait([guest], timeout=_LOOK_S).not_done:
+    over = Event()
+
+    def watch(folder: Path) -> None:
+        while not over.wait(_LOOK_S):
             _report(folder, waiting, each, series_every_s)
         _report(folder, waiting, each, series_every_s)
-        guest.result()
+
+    # The guest belongs to the thread that calls, which alone receives KeyboardInterrupt, and then ends the guest.
+    with owned_folder(_FOLDERS) as folder, ThreadPoolExecutor(1) as pool:
+        watcher = pool.submit(watch, folder)
+        try:
+            _run_all(jobs, line=line, folder=folder, timeout_s=timeout_s)
+        finally:
+            over.set()
+            watcher.result()
 
 
 def emulate_many(

@@ -86,7 +86,7 @@ CCA_FN u32 ens_rows(const struct ens_table *t)
 	return ens_states(t) * ens_state_rows(t);
 }
 
-/* The size of the values in bytes: at most 2^15 rows of 16 u32. */
+/* The size of the values in bytes: at most 2^15 rows of 20 u32. */
 CCA_FN u32 ens_values_bytes(const struct ens_table *t)
 {
 	return ens_rows(t) * t->n_columns * (u32)sizeof(u32);

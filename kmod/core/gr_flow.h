@@ -34,7 +34,7 @@ CCA_FN void gr_flow_init(struct gr_flow *f, const struct gr_params *defaults,
 {
 	f->params = *defaults;
 	ens_flow_init(&f->ens, start, delay_class, hash);
-	tracking_restart(&f->tracking, 0, start->now_us);
+	tracking_restart(&f->tracking, &f->ens.clock);
 	gr_init(&f->gr, &f->params, start, d);
 }
 

@@ -40,7 +40,7 @@ CCA_FN void roccet_flow_init(struct roccet_flow *f, const struct roccet_params *
 {
 	f->params = *defaults;
 	ens_flow_init(&f->ens, start, delay_class, hash);
-	tracking_restart(&f->tracking, 0, start->now_us);
+	tracking_restart(&f->tracking, &f->ens.clock);
 	roccet_init(&f->roccet, &f->params, start);
 }
 

@@ -6,7 +6,15 @@
  * flow itself sees which share of its packets comes late, that is, with a queueing delay
  * above 31/32 of the target Q of its class. (The rest is for packets that no step can make
  * up for, such as those before the first step.) The class allows the share a (5 % for the
- * 95th percentile). In each step, with n packets of which l came late,
+ * 95th percentile).
+ *
+ * The delay of a packet is the least one that was measured in its part of TRACKING_PART_US,
+ * because a queue changes slowly, and all packets of a part meet about the same one. What
+ * the others of the part waited longer is due to a radio that holds data or to an uplink
+ * that bunches ACKs. No smaller T can shorten it. If it counted, T would fall to its bound
+ * on such a path, and leave up to half of the link unused.
+ *
+ * In each step, with n packets of which l came late,
  *
  *   m   is the number of packets that the flow has in a time of that length on average
  *   x = gain (a n - l) / m
@@ -24,10 +32,10 @@
  * first interval is TRACKING_FIRST_US, so that a short flow profits. Each is twice the one
  * before it, up to TRACKING_LAST_US. In one step the scale at most doubles or halves.
  *
- * Packets that were sent while the application limited the flow do not count, nor those
- * that an outage delayed: their delay is not the queue's. The scale remains when the row
- * changes, and is 1 again with a new table. Without a table, or with a gain of 0, there is
- * no tracking.
+ * Packets that were sent while the application limited the flow do not count, nor does the
+ * time before their ACKs. Neither do packets that an outage delayed count in GR, because
+ * their delay is not the queue's. The scale remains when the row changes, and is 1 again
+ * with a new table or class. Without a table, or with a gain of 0, there is no tracking.
  */
 #ifndef CCA_TRACKING_H
 #define CCA_TRACKING_H
@@ -38,6 +46,7 @@
 #define TRACKING_FIRST_US 1000000u
 #define TRACKING_LAST_US 8000000u
 #define TRACKING_LEAST_PKTS 20u
+#define TRACKING_PART_US 16000u
 #define TRACKING_MEMORY_US 600000000u	/* m forgets half of the past after this time */
 #define TRACKING_PERMILLE 1000u
 
@@ -52,8 +61,12 @@ struct tracking {
 	u64 generation;			/* of the table that `scale` is for */
 	u32 interval_us;		/* of this step */
 	u32 pkts, late_pkts;		/* in this step */
+	u64 part_start_us;
+	u32 part_pkts;			/* not yet among `pkts` */
+	u32 part_delay_us;		/* the least of this part */
 	u32 scale;
 	u32 row_value;			/* of the tracked parameter */
+	u8 delay_class;			/* that `scale` is for */
 };
 
 CCA_FN void tracking_start_step(struct tracking *t, u64 now_us)
@@ -63,14 +76,17 @@ CCA_FN void tracking_start_step(struct tracking *t, u64 now_us)
 	t->late_pkts = 0;
 }
 
-CCA_FN void tracking_restart(struct tracking *t, u64 generation, u64 now_us)
+CCA_FN void tracking_restart(struct tracking *t, const struct ens_clock *c)
 {
-	t->generation = generation;
+	t->generation = c->generation;
+	t->delay_class = c->delay_class;
 	t->scale = TRACKING_ONE;
 	t->interval_us = TRACKING_FIRST_US;
 	t->past_us = 0;
 	t->past_pkts = 0;
-	tracking_start_step(t, now_us);
+	t->part_start_us = c->epoch_start_us;
+	t->part_pkts = 0;
+	tracking_start_step(t, c->epoch_start_us);
 }
 
 /* The value of the tracked parameter to use, between the bounds of its range. */
@@ -86,8 +102,9 @@ CCA_FN void tracking_take_row(struct tracking *t, const struct tracking_params *
 			     const struct ens_clock *c, u32 row_value)
 {
 	t->row_value = row_value;
-	if (!p->gain_permille || !c->target_us || t->generation != c->generation)
-		tracking_restart(t, c->generation, c->epoch_start_us);
+	if (!p->gain_permille || !c->target_us || t->generation != c->generation ||
+	    t->delay_class != c->delay_class)
+		tracking_restart(t, c);
 }
 
 /* Moves the scale. Overflow: 2^31 x 10^4 x 2^16 < 2^61; 2^30 packets x 2^31 us. */
@@ -112,29 +129,50 @@ CCA_FN void tracking_step(struct tracking *t, const struct tracking_params *p,
 	if (late > allowed)
 		scale = (u32)cca_div((u64)t->scale * TRACKING_ONE, TRACKING_ONE + change);
 	else
-		scale = (u32)(((u64)t->scale * (TRACKING_ONE + change)) / TRACKING_ONE);
+		scale = t->scale + (u32)((t->scale * change + TRACKING_ONE - 1) / TRACKING_ONE);
 	t->scale = cca_clamp_u32(scale, p->least_pct * TRACKING_ONE / ENS_PERCENT,
 				 p->most_pct * TRACKING_ONE / ENS_PERCENT);
 	t->interval_us = cca_min_u32(2 * t->interval_us, TRACKING_LAST_US);
 }
 
+/* Counts the packets of an ACK in their part. At its end they count in the step; returns true. */
+CCA_FN bool tracking_end_part(struct tracking *t, const struct cca_ack *ack, u32 delay_us,
+			      u32 target_us)
+{
+	if (!t->part_pkts || delay_us < t->part_delay_us)
+		t->part_delay_us = delay_us;
+	t->part_pkts += cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS - t->part_pkts);
+	if (cca_elapsed_us(ack->now_us, t->part_start_us) < TRACKING_PART_US)
+		return false;
+	t->part_start_us = ack->now_us;
+	t->part_pkts = cca_min_u32(t->part_pkts, CCA_MAX_PKTS - t->pkts);
+	t->pkts += t->part_pkts;
+	if (t->part_delay_us > target_us - target_us / 32)
+		t->late_pkts += t->part_pkts;
+	t->part_pkts = 0;
+	return true;
+}
+
 /*
- * Counts the packets of an ACK. queueing_delay_us: of its RTT sample. Returns whether a step
- * ended, after which tracking_value() may be new.
+ * Counts the packets of an ACK that the clock has not received yet. queueing_delay_us: of its
+ * RTT sample. Returns whether a step ended, after which tracking_value() may be new.
  */
 CCA_FN bool tracking_on_ack(struct tracking *t, const struct tracking_params *p,
 			    const struct ens_clock *c, const struct cca_ack *ack,
 			    u32 queueing_delay_us)
 {
 	u64 elapsed_us;
-	u32 pkts;
 
-	if (!p->gain_permille || !c->target_us || ack->app_limited || !ack->rtt_us)
+	if (!p->gain_permille || !c->target_us)
 		return false;
-	pkts = cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS - t->pkts);
-	t->pkts += pkts;
-	if (queueing_delay_us > c->target_us - c->target_us / 32)
-		t->late_pkts += pkts;
+	/* The newest ACK may have come before the step began: the host recalls rows at any time. */
+	if (ack->app_limited)
+		t->step_start_us = cca_min_u64(ack->now_us, t->step_start_us +
+					       cca_elapsed_us(ack->now_us, c->acked.newest_us));
+	if (ack->app_limited || !ack->rtt_us)
+		return false;
+	if (!tracking_end_part(t, ack, queueing_delay_us, c->target_us))
+		return false;
 	elapsed_us = cca_elapsed_us(ack->now_us, t->step_start_us);
 	if (elapsed_us < t->interval_us || t->pkts < TRACKING_LEAST_PKTS)
 		return false;

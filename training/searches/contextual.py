@@ -8,14 +8,15 @@ Its outputs are
 
     ratios    exp(a), of measures that are not negative (evaluation/predicted.py)
     flag      the probability 1 / (1 + exp(-a))
-    delays    the shares of packets by queueing delay: softmax(ln p + B a), p the shares over all runs, B hat functions
-              of the bin, so that neighbouring bins change alike
+    delays    the shares of packets by queueing delay: softmax(ln p + a) of groups of neighbouring bins, each with about
+              the same share p of the packets of all runs. A group is divided among its bins as in all runs
 
 and its loss is the sum of quasi-likelihoods, whose minimum is the mean: (mu - y ln mu) / phi of a ratio (McCullagh,
 Nelder 1989, table 9.1; phi its variance over its mean in the data), and the cross entropies of flag and delays.
 
 Every member takes each run as often as a Poisson number with mean 1 says (Oza, Russell 2001: a bootstrap for data that
-arrive in batches). The members differ where the data do not determine the prediction.
+arrive in batches). The members differ where the data do not determine the prediction. A model that receives further
+runs continues from its weights, in fewer steps.
 
 PyTorch is imported when a model is fitted. On one thread and the same version and kind of processor the same seed gives
 the same model.
@@ -41,11 +42,12 @@ from training.searches.space import Point, Space
 Floats = NDArray[np.float64]
 Device = Literal["cpu", "cuda", "auto"]
 LEAST_DISPERSION = 1e-3
-BINS_PER_HAT = 3
+GROUPS = 64
 DELAY_WEIGHT = 20.0
 VECTOR_WEIGHT = 0.05
 WITHOUT_VECTOR = 0.1
 LARGEST_LOG = 8.0
+LATER_FITS = 4
 ROWS = 8192  # of a prediction at once
 
 
@@ -55,7 +57,7 @@ class ModelSettings(StudyPart):
     members: int = Field(5, ge=2, le=64, description="networks, each fitted to a bootstrap of the runs")
     width: int = Field(64, ge=4, le=1024, description="units of each of the two hidden layers")
     vector: int = Field(4, ge=1, le=64, description="length of the vector that is learnt of each case")
-    steps: int = Field(1000, ge=1, description="of the optimiser")
+    steps: int = Field(1000, ge=1, description="of the optimiser, in the first fit of a stage")
     batch: int = Field(512, ge=1, description="runs of a step")
     rate: float = Field(0.004, gt=0, description="learning rate at first; falls to 0 by a cosine")
     device: Device = Field("cpu", description="auto: a GPU where there is one")
@@ -97,7 +99,7 @@ class Outputs:
 
     ratios: Floats
     flags: Floats
-    delays: Floats
+    delays: NDArray[np.floating]
 
 
 def _device(torch: Any, wanted: Device) -> str:
@@ -119,24 +121,14 @@ def _one_thread(torch: Any) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _hats(bins: int) -> NDArray[np.float32]:
-    """B: [hats, bins]; each falls linearly to 0 at its neighbours' centres."""
-    centres = np.linspace(0, max(bins - 1, 1), max(-(-bins // BINS_PER_HAT), 2))
-    away = np.abs(np.arange(bins)[None] - centres[:, None]) / (centres[1] - centres[0])
-    return np.asarray(np.maximum(1 - away, 0), dtype=np.float32)
-
-
 class Model:
-    """A fitted ensemble. used: the delay bins that it predicts."""
+    """A fitted ensemble."""
 
     def __init__(self, torch: Any, settings: ModelSettings, *, features: Floats, positions: int, outputs: Outputs,
                  seed: int) -> None:  # fmt: skip
         self._torch, self._settings = torch, settings
         self._device = _device(torch, settings.device)
         self._ratios = outputs.ratios.shape[1]
-        self._bins = outputs.delays.shape[1]
-        reached = np.flatnonzero(outputs.delays.any(axis=0))
-        self._used = slice(int(reached[0]), int(reached[-1]) + 1) if len(reached) else slice(0, 0)
         spread = features.std(axis=0)
         scale = np.where(spread > 1e-9, spread, 1.0)
         cases = np.clip((features - features.mean(axis=0)) / scale, -4, 4)
@@ -144,10 +136,18 @@ class Model:
         mean = np.maximum(outputs.ratios.mean(axis=0), 1e-6)
         dispersion = np.maximum(outputs.ratios.var(axis=0) / mean, LEAST_DISPERSION)
         self._base, self._dispersion = self._tensor(np.log(mean)), self._tensor(dispersion)
-        shares = outputs.delays[:, self._used].sum(axis=0) + 1e-3
-        self._shares = self._tensor(np.log(shares / shares.sum()))
-        self._hats = self._tensor(_hats(len(shares)) if len(shares) else np.zeros((0, 0), dtype=np.float32))
+        by_bin = outputs.delays.sum(axis=0) + 1e-3
+        reached = np.cumsum(by_bin) / by_bin.sum()
+        self._starts = np.unique(np.searchsorted(reached, np.arange(GROUPS if len(by_bin) else 0) / GROUPS))
+        self._sizes = np.diff(self._starts, append=len(by_bin))  # bins of each group
+        by_group = self._grouped(by_bin)
+        self._of_group = by_bin / np.repeat(by_group, self._sizes)  # the share of each bin
+        self._shares = self._tensor(np.log(by_group / by_group.sum()))
         self._weights = self._first_weights(features.shape[1] + positions + settings.vector, len(features), seed)
+
+    def _grouped(self, delays: NDArray[Any]) -> NDArray[Any]:
+        """The sums over the bins of each group, [..., groups]."""
+        return np.add.reduceat(delays, self._starts, axis=-1)
 
     def _tensor(self, values: NDArray[Any]) -> Any:
         return self._torch.tensor(np.asarray(values, dtype=np.float32), device=self._device)
@@ -155,17 +155,16 @@ class Model:
     def _first_weights(self, inputs: int, cases: int, seed: int) -> list[Any]:
         """Of the layers [members, in, out], each with its bias [members, 1, out], and of the cases' vectors."""
         s, rng = self._settings, np.random.default_rng(seed)
-        outs = self._ratios + 1 + self._hats.shape[0]
+        outs = self._ratios + 1 + len(self._shares)
         found = []
         for i, o, gain in ((inputs, s.width, 1.0), (s.width, s.width, 1.0), (s.width, outs, 0.1)):
             found += [rng.normal(0, gain / np.sqrt(i), (s.members, i, o)), np.zeros((s.members, 1, o))]
         found.append(rng.normal(0, 0.01, (s.members, cases, s.vector)))
         return [self._tensor(one).requires_grad_() for one in found]
 
-    def _forward(self, cases: Any, positions: Any, vectors: Any) -> Any:
-        """cases [n], positions [n, p] and vectors [members, n, v]: a [members, n, outputs]."""
+    def _forward(self, w: Sequence[Any], cases: Any, positions: Any, vectors: Any) -> Any:
+        """Weights w, cases [n], positions [n, p] and vectors [members, n, v]: a [members, n, outputs]."""
         torch = self._torch
-        w = self._weights
         known = torch.cat([self._cases[cases], 2 * positions - 1], dim=1)  # [n, features + p]
         at = torch.cat([known.expand(len(vectors), -1, -1), vectors], dim=2)
         for layer in (0, 2):
@@ -176,29 +175,26 @@ class Model:
         """ln of the ratios, the flag's logit, and ln of the delays' shares."""
         k = self._ratios
         logs = self._base + a[..., :k].clamp(-LARGEST_LOG, LARGEST_LOG)
-        delays = a[..., k + 1 :]
-        if self._hats.shape[0]:
-            delays = (self._shares + delays @ self._hats).log_softmax(dim=-1)
-        return logs, a[..., k], delays
+        return logs, a[..., k], (self._shares + a[..., k + 1 :]).log_softmax(dim=-1)
 
-    def learn(self, cases: NDArray[np.int64], positions: Floats, outputs: Outputs, *, seed: int) -> None:
-        """Fit it to n runs. cases: row of each in the features, int [n]. positions: float [n, p]."""
+    def learn(self, cases: NDArray[np.int64], positions: Floats, outputs: Outputs, *, seed: int, steps: int) -> None:
+        """Fit it to n runs in so many steps. cases: row of each in the features, int [n]. positions: float [n, p]."""
         torch, s = self._torch, self._settings
         rng = np.random.default_rng(seed)
         taken = self._tensor(rng.poisson(1.0, (len(cases), s.members)).T)  # [members, n]
         of, at = torch.tensor(cases, device=self._device), self._tensor(positions)
         ratios, flags = self._tensor(outputs.ratios), self._tensor(outputs.flags)
-        delays = self._tensor(outputs.delays[:, self._used])
+        delays = self._tensor(self._grouped(outputs.delays))
         optimiser = torch.optim.Adam(self._weights, lr=s.rate)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, s.steps)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
         rows = np.empty(0, dtype=np.int64)
-        for _ in range(s.steps):
+        for _ in range(steps):
             if len(rows) < min(s.batch, len(cases)):
                 rows = rng.permutation(len(cases))
             now, rows = torch.tensor(rows[: s.batch], device=self._device), rows[s.batch :]
             with_vector = self._tensor(rng.random((s.members, len(now), 1)) >= WITHOUT_VECTOR)
             vectors = self._weights[6][:, of[now]] * with_vector
-            logs, logit, shares = self._split(self._forward(of[now], at[now], vectors))
+            logs, logit, shares = self._split(self._forward(self._weights, of[now], at[now], vectors))
             loss = ((logs.exp() - ratios[now] * logs) / self._dispersion).sum(dim=2)
             loss = loss + torch.nn.functional.binary_cross_entropy_with_logits(
                 logit, flags[now].expand_as(logit), reduction="none"
@@ -211,23 +207,20 @@ class Model:
             optimiser.step()
             schedule.step()
 
-    def predict(self, cases: NDArray[np.int64], positions: Floats, *, members: slice = slice(None)) -> Outputs:
-        """The measures of n runs, by each of these members."""
+    def predict(self, cases: NDArray[np.int64], positions: Floats, *, members: slice = slice(None),
+                mean: bool = False) -> Outputs:  # fmt: skip
+        """The measures of n runs, by each of these members; mean: by one, their mean."""
         torch = self._torch
-        parts = []
+        parts, weights = [], [w[members] for w in self._weights]
         with torch.no_grad(), _one_thread(torch):
             for first in range(0, len(cases), ROWS):
                 of = torch.tensor(cases[first : first + ROWS], device=self._device)
                 at = self._tensor(positions[first : first + ROWS])
-                weights, self._weights = self._weights, [w[members] for w in self._weights]
-                try:
-                    logs, logit, shares = self._split(self._forward(of, at, self._weights[6][:, of]))
-                finally:
-                    self._weights = weights
-                parts.append([x.cpu().numpy() for x in (logs.exp(), logit.sigmoid(), shares.exp())])
-        ratios, flags, used = (np.concatenate(one, axis=1) for one in zip(*parts, strict=True))
-        delays = np.zeros((*used.shape[:2], self._bins), dtype=np.float32)
-        delays[..., self._used] = used
+                logs, logit, shares = self._split(self._forward(weights, of, at, weights[6][:, of]))
+                found = (logs.exp(), logit.sigmoid(), shares.exp())
+                parts.append([(x.mean(dim=0, keepdim=True) if mean else x).cpu().numpy() for x in found])
+        ratios, flags, groups = (np.concatenate(one, axis=1) for one in zip(*parts, strict=True))
+        delays = np.repeat(groups, self._sizes, axis=-1) * np.float32(self._of_group)
         return Outputs(ratios, flags, delays)
 
 
@@ -239,11 +232,13 @@ def fit(
     positions: Floats,
     outputs: Outputs,
     seed: int,
+    earlier: Model | None = None,
 ) -> Model:
     """A model of n runs.
 
     features: of each case, also of those that it only predicts, [cases, f]. Without runs a case's vector is 0. cases:
-    the case of each run, int [n]. positions: of the parameters, 0 to 1, [n, p].
+    the case of each run, int [n]. positions: of the parameters, 0 to 1, [n, p]. earlier: of the same cases and seed,
+    and the first of these runs. It goes on, in 1 / LATER_FITS of the steps; its runs keep their weights in each member.
 
     Raises:
         TrainingError: PyTorch is not installed, or the device is not there.
@@ -252,6 +247,7 @@ def fit(
     import torch
 
     with _one_thread(torch):
-        model = Model(torch, settings, features=features, positions=positions.shape[1], outputs=outputs, seed=seed)
-        model.learn(cases, positions, outputs, seed=seed)
+        model = earlier or Model(torch, settings, features=features, positions=positions.shape[1], outputs=outputs,
+                                 seed=seed)  # fmt: skip
+        model.learn(cases, positions, outputs, seed=seed, steps=settings.steps // (LATER_FITS if earlier else 1))
     return model

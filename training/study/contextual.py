@@ -118,6 +118,7 @@ class Contextual:
               others: Iterable[Case] = ()) -> list[_Group]:  # fmt: skip
         """Steps 1 and 2, and a last fit. others: cases without runs, whose points are predicted later."""
         groups = [_Group(task) for task in tasks]
+        self._model = None
         self.runs.add_cases(case for task in tasks for case in task.cases)
         self.runs.begin(stage, is_finished=False)
         self._sample(search, groups)
@@ -172,6 +173,7 @@ class Contextual:
             positions=np.array([self._space.positions(point) for _, point in learnt]),
             outputs=outputs_of(tallies, [runs.scales[key] for key, _ in learnt], with_delays=self._needs_delays),
             seed=self._seed,
+            earlier=self._model,
         )
         self._rows = rows
 
@@ -235,8 +237,7 @@ class Contextual:
     def _mean_scores(self, task: SearchTask, one: ClassTask, points: Sequence[Point],
                      members: slice) -> dict[Point, Score]:  # fmt: skip
         distinct = list(dict.fromkeys(points))
-        outputs = self._predict(task.cases, distinct, members)
-        mean = Outputs(*(part.mean(axis=0)[None] for part in (outputs.ratios, outputs.flags, outputs.delays)))
+        mean = self._predict(task.cases, distinct, members, mean=True)
         return {p: self._scored(task.cases, one, mean, 0, i) for i, p in enumerate(distinct)}
 
     def _member_scores(self, task: SearchTask, one: ClassTask, points: Sequence[Point],
@@ -245,14 +246,15 @@ class Contextual:
         return [[self._scored(task.cases, one, outputs, m, i) for m in range(len(outputs.flags))]
                 for i in range(len(points))]  # fmt: skip
 
-    def _predict(self, cases: Sequence[Case], points: Sequence[Point], members: slice) -> Outputs:
+    def _predict(self, cases: Sequence[Case], points: Sequence[Point], members: slice, *,
+                 mean: bool = False) -> Outputs:  # fmt: skip
         """ratios [members, points * cases, 3], and so on; of a point all cases follow each other."""
         if self._model is None or not points:
             raise AssertionError("a prediction needs a fitted model and points")
         rows = np.array([self._rows[case.key] for case in cases])
         positions = np.array([self._space.positions(point) for point in points])
         return self._model.predict(np.tile(rows, len(points)), np.repeat(positions, len(cases), axis=0),
-                                   members=members)  # fmt: skip
+                                   members=members, mean=mean)  # fmt: skip
 
     def _scored(self, cases: Sequence[Case], one: ClassTask, outputs: Outputs, member: int, point: int) -> Score:
         its = slice(point * len(cases), (point + 1) * len(cases))

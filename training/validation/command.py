@@ -29,6 +29,8 @@ def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
 @click.option("--rtt-ms", type=float, default=100.0, show_default=True)
 @click.option("--buffer-pkts", type=int, default=1000, show_default=True)
 @click.option("--loss", type=float, default=0.0, show_default=True)
+@click.option("--paths", "paths_name", metavar="NAME",
+              help="Instead of these: a path for each flow, drawn from a distribution of configs/paths, or a file")  # fmt: skip
 @threads_option
 @skip_bad_option
 @click.option("--levels/--no-levels", default=False, help="Print every level, too")
@@ -63,6 +65,7 @@ def evaluate(
     rtt_ms: float,
     buffer_pkts: int,
     loss: float,
+    paths_name: str | None,
     threads: int | None,
     as_json: bool,
     paths: tuple[Path, ...],
@@ -80,6 +83,7 @@ def evaluate(
     \b
     Example:
       ccatune evaluate gr.json --traces ../shared/traces --plot gain.png
+      ccatune evaluate gr.json --paths cellular
       ccatune evaluate gr.json --dataset pqsa-4g-validation --require 0.85,0.95,0.98 --json
       ccatune evaluate gr.json --against "cubic bbr tquic-copa" --pieces 8
     """
@@ -89,12 +93,15 @@ def evaluate(
     from training.reports.gain import gain_figure, gain_lines, level_lines
     from training.validation.recordings import Path as LinkPath
     from training.validation.recordings import require_targets, seconds_of, validate
+    from training.workloads.paths import read_paths
 
     if plot is not None:
         check_path(plot)
     if against is not None and (require is not None or require_gain or levels):
         raise click.UsageError("--against: expected it without --require, --require-gain and --levels")
-    path = LinkPath(rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss)
+    if against is not None and paths_name is not None:
+        raise click.UsageError("--against: expected it without --paths")
+    path = LinkPath(rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss, paths=None if paths_name is None else read_paths(paths_name))
     ensemble = Ensemble.load(file)
     if against is not None:
         from training.validation.against import against_figure, against_lines, run_against

@@ -13,7 +13,7 @@ the window's beginning, so that it is the same for every scheme. Confidence inte
 over windows (Efron, Tibshirani 1993, chapter 13).
 
 A user has a flow, not a pool of windows. So flows of ten minutes run as well, each from slow start on, and those whose
-own percentile of the queueing delay is within the target are counted.
+own percentile of the queueing delay is within the target are counted. With `paths` each flow has a path of its own.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from training.intervals import drawn_percentiles, drawn_weights, interval_95
 from training.study.ensemble import require_singles
 from training.study.settings import study_of
 from training.workloads.epochs import default_table, simulate_with_progress
+from training.workloads.paths import PathsSettings
 
 LEAST_WINDOWS = 5
 LEAST_CAPACITY_BYTES_PER_S = 2500
@@ -48,12 +49,13 @@ ROWS = ("dataset", "level", "capacity", "delivered", "seconds", "counts")  # of 
 
 @dataclass(frozen=True)
 class Path:
-    """The path around the recorded link."""
+    """The path around the recorded link. paths: each flow has one that is drawn from this distribution instead."""
 
     rtt_ms: float = 100.0
     buffer_pkts: int = 1000
     loss: float = 0.0
     seed: int = 1
+    paths: PathsSettings | None = None
 
     def __post_init__(self) -> None:
         """Raises TrainingError for values that no link has."""
@@ -62,8 +64,12 @@ class Path:
         except ValidationError as error:
             raise TrainingError(f"path: {first_fault(error)}") from error
 
-    def link(self, recording: Recording, *, start_ms: int = 0) -> LinkSpec:
-        """The path with this recording as its bottleneck."""
+    def link(self, recording: Recording, *, start_ms: int = 0, duration_s: float | None = None) -> LinkSpec:
+        """The path of a flow from start_ms on, with this recording as its bottleneck."""
+        if self.paths is not None:
+            fields = self.paths.draw(f"{recording.trace.digest} {start_ms}", seed=self.seed,
+                                     duration_s=duration_s or recording.duration_s)  # fmt: skip
+            return LinkSpec(trace=recording.trace, start_ms=start_ms, **fields)
         return LinkSpec(
             trace=recording.trace,
             start_ms=start_ms,
@@ -114,7 +120,7 @@ def validate(
     path = path or Path()
     results = _run_schemes(ensemble, recordings, path=path, threads=threads, progress=progress)
     places = flow_places(recordings)
-    within = _flows_within(ensemble, places, path=path, threads=threads, progress=progress)
+    its_flows = _run_flows(ensemble, places, path=path, threads=threads, progress=progress)
     levels = _levels(ensemble, results["default", 0])
     windows = {key: _windows_of(ensemble, recordings, runs, levels) for key, runs in results.items()}
     chosen = {
@@ -125,7 +131,8 @@ def validate(
     def figures_of(scheme: str, dataset: str | None = None) -> list[dict[str, Any]]:
         its = [w if dataset is None else _select(w, w.dataset == dataset) for w in chosen[scheme]]
         return [
-            {**row, **_flow_figures(places, within[scheme, c], dataset)} for c, row in enumerate(_pooled(ensemble, its))
+            {**row, **_flow_figures(places, its_flows[scheme, c], row["target_ms"], dataset)}
+            for c, row in enumerate(_pooled(ensemble, its))
         ]
 
     pooled = {scheme: figures_of(scheme) for scheme in SCHEMES}
@@ -207,49 +214,67 @@ def flow_places(recordings: Sequence[Recording]) -> list[tuple[Recording, int]]:
 def seconds_of(ensemble: Ensemble, recordings: Sequence[Recording]) -> float:
     """The time that validate() simulates."""
     runs = 2 * len(ensemble.classes) + 1
-    flows = len(SCHEMES) * len(ensemble.classes) * len(flow_places(recordings))
-    return runs * sum(r.duration_s for r in recordings) + float(flows * FLOW_S)
+    return runs * (sum(r.duration_s for r in recordings) + len(flow_places(recordings)) * FLOW_S)
 
 
-def _flows_within(
+@dataclass(frozen=True, eq=False)
+class FlowRuns:
+    """The n flows of ten minutes of a scheme: percentile of the queueing delay, and bytes, each [n]."""
+
+    delay_ms: NDArray[np.float64]
+    capacity: NDArray[np.float64]
+    delivered: NDArray[np.float64]
+
+
+def _run_flows(
     ensemble: Ensemble,
     places: Sequence[tuple[Recording, int]],
     *,
     path: Path,
     threads: int | None,
     progress: Callable[[float], None],
-) -> dict[tuple[str, int], list[bool]]:
-    """Whether each flow is within its target, by scheme and class."""
+) -> dict[tuple[str, int], FlowRuns]:
+    """The flows of each scheme and class. The defaults are the same for all classes, and run once."""
     flows = _flows(ensemble)
-    keys = [(scheme, c) for scheme in SCHEMES for c in range(len(ensemble.classes))]
     scenarios = [
         Scenario(
             name=f"{scheme} {c} from {start_s} s of {r.name}",
-            link=path.link(r, start_ms=start_s * 1000),
-            flows=(flows[scheme, 0 if scheme == "default" else c],),
+            link=path.link(r, start_ms=start_s * 1000, duration_s=FLOW_S),
+            flows=(flow,),
             duration_s=FLOW_S,
             seed=path.seed,
         )
-        for scheme, c in keys
+        for (scheme, c), flow in flows.items()
         for r, start_s in places
     ]
-    if not scenarios:
-        return {key: [] for key in keys}
-    runs = iter(simulate_with_progress(scenarios, threads=threads, advance=progress))
+    runs = simulate_with_progress(scenarios, threads=threads, advance=progress) if scenarios else []
     found = {}
-    for scheme, c in keys:
-        most_ms = WITHIN * ensemble.classes[c].queueing_delay_us / 1000
-        percentile = ensemble.classes[c].percentile
-        found[scheme, c] = [next(runs).queueing_delay.percentile_ms(percentile) <= most_ms for _ in places]
+    for at, (scheme, c) in enumerate(flows):
+        its = runs[at * len(places) : (at + 1) * len(places)]
+        for to in range(len(ensemble.classes)) if scheme == "default" else (c,):
+            percentile = ensemble.classes[to].percentile
+            found[scheme, to] = FlowRuns(
+                np.array([run.queueing_delay.percentile_ms(percentile) for run in its]),
+                np.array([run.capacity_mbps for run in its]) * (FLOW_S * 1e6 / 8),
+                np.array([run.throughput_mbps for run in its]) * (FLOW_S * 1e6 / 8),
+            )
     return found
 
 
 def _flow_figures(
-    places: Sequence[tuple[Recording, int]], within: Sequence[bool], dataset: str | None
+    places: Sequence[tuple[Recording, int]], runs: FlowRuns, target_ms: float, dataset: str | None
 ) -> dict[str, Any]:
-    """The flows of ten minutes of a dataset, or of all, and the share of them within the target; None without one."""
-    its = [one for (r, _), one in zip(places, within, strict=True) if dataset in (None, r.dataset)]
-    return {"flows": len(its), "flows_within": sum(its) / len(its) if its else None}
+    """The flows of ten minutes of a dataset, or of all; None where there are none."""
+    chosen = np.array([dataset in (None, r.dataset) for r, _ in places], dtype=np.bool_)
+    delay_ms, count = runs.delay_ms[chosen], int(chosen.sum())
+    return {
+        "flows": count,
+        "flows_within": float((delay_ms <= WITHIN * target_ms).mean()) if count else None,
+        "flows_utilization": float(runs.delivered[chosen].sum() / max(runs.capacity[chosen].sum(), 1.0))
+        if count
+        else None,
+        "flows_p95_ms": [round(float(one), 3) for one in np.sort(delay_ms)],
+    }
 
 
 def require_targets(ensemble: Ensemble) -> None:

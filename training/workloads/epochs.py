@@ -4,6 +4,9 @@
 A point runs on an epoch from `warmup_s` before it (if the recording has so much), with its own parameters throughout,
 and is measured over the epoch. Slow start and the filling of the queue fall into the warm-up, because a flow that
 enters an epoch online has already passed them.
+
+With `paths` the recordings are cut into pieces, and each piece is the bottleneck of a path of its own, which is drawn
+from that distribution (training/workloads/paths.py). Its epochs are measured and run over that path.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from training.workloads.levels import (
     gather,
     plan_levels,
 )  # fmt: skip
+from training.workloads.paths import Paths
 
 DIGITS = 6
 
@@ -59,11 +63,17 @@ class EpochsSettings(StudyPart):
     maximum: int = Field(24, ge=1, description="at most so many are chosen, spread over time")
     borrow_levels: int = Field(3, ge=0, description="how far neighbours may be; beyond, a row is copied")
     link: LinkSettings = LinkSettings()
+    paths: Paths | None = Field(
+        None, description="distribution of paths, by its file or name in configs/paths, instead of `link`"
+    )
+    piece_s: float = Field(120.0, ge=30, le=3600, description="paths: a path for each piece of so long")
 
     @model_validator(mode="after")
     def _consistent(self) -> EpochsSettings:
         if self.minimum > self.maximum:
             raise ValueError("expected a minimum of at most the maximum")
+        if self.paths is not None and self.link != LinkSettings():
+            raise ValueError("expected either link or paths, got both")
         return self
 
     def check(self, axes: Mapping[str, Axis]) -> None:
@@ -192,7 +202,7 @@ class Epochs(Workload):
         piece = epoch.recording.cut(begin_ms, epoch.end_ms)
         scenario = Scenario(
             name=piece.name,
-            link=self._link(piece, epoch.rtt),
+            link=self._link(piece, epoch.rtt, of=epoch.recording),
             flows=(FlowSpec(cca=self._setting.cca),),
             duration_s=(epoch.end_ms - begin_ms) / 1000,
             warmup_s=(epoch.start_ms - begin_ms) / 1000,
@@ -217,9 +227,29 @@ class Epochs(Workload):
         minimum = max(sample.minimum, self._settings.minimum)
         return gather(state[0], by_level(its), minimum=minimum, maximum=maximum, reach=sample.borrow_levels)
 
-    def _link(self, recording: Recording, rtt: int) -> LinkSpec:
-        link = self._settings.link
-        return LinkSpec(trace=recording.trace, rtt_ms=self.paths_ms[rtt], buffer_pkts=link.buffer_pkts, loss=link.loss)
+    def _link(self, piece: Recording, rtt: int, *, of: Recording) -> LinkSpec:
+        """The path of a recording, or of a part of it, with this piece of it as its bottleneck."""
+        link, paths = self._settings.link, self._settings.paths
+        if paths is None:
+            return LinkSpec(
+                trace=piece.trace, rtt_ms=self.paths_ms[rtt], buffer_pkts=link.buffer_pkts, loss=link.loss
+            )
+        fields = paths.draw(f"{of.trace.digest} {rtt}", seed=self._setting.seed, duration_s=piece.duration_s)
+        if len(self._setting.axes) > 1:
+            fields["rtt_ms"] = self.paths_ms[rtt]
+        return LinkSpec(trace=piece.trace, **fields)
+
+    def _pieces(self, recordings: Sequence[Recording]) -> list[Recording]:
+        """What has a path of its own: the recordings, or pieces of them. A short rest belongs to the last one."""
+        if self._settings.paths is None:
+            return list(recordings)
+        piece_ms = round(self._settings.piece_s * 1000)
+        found = []
+        for recording in recordings:
+            ends = [*range(piece_ms, recording.trace.period_ms - piece_ms // 2, piece_ms), recording.trace.period_ms]
+            spans = zip([0, *ends], ends, strict=False)
+            found += [recording.cut(*span) for span in spans if recording.trace.capacity_bytes(*span)]
+        return found
 
     def _measure(self, text: str, recordings: Sequence[Recording]) -> list[StateEpoch]:
         s, setting = self._settings, self._setting
@@ -227,8 +257,9 @@ class Epochs(Workload):
             return []
         setting.progress.phase(text, total=sum(r.duration_s for r in recordings) * len(self.paths_ms))
         found = []
+        pieces = self._pieces(recordings)
         for rtt in range(len(self.paths_ms)):
-            for recording, turns in zip(recordings, self.turns(recordings, rtt), strict=True):
+            for recording, turns in zip(pieces, self.turns(pieces, rtt), strict=True):
                 found += epochs_of(recording, turns, self._axis, rtt=rtt, shortest_s=s.shortest_s,
                                    least_bytes_per_s=s.least_capacity_kbps * 125)  # fmt: skip
         return found
@@ -240,7 +271,7 @@ class Epochs(Workload):
                              axis=self._axis)  # fmt: skip
         flow = FlowSpec(cca=setting.cca, ensemble_text=text)
         scenarios = [
-            Scenario(name=r.name, link=self._link(r, rtt), flows=(flow,), duration_s=r.duration_s, seed=setting.seed)
+            Scenario(name=r.name, link=self._link(r, rtt, of=r), flows=(flow,), duration_s=r.duration_s, seed=setting.seed)
             for r in recordings
         ]
         results = simulate_with_progress(scenarios, threads=setting.threads, advance=setting.progress.advance)

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from emulation.run.jobs import BYTES_PER_S
 from emulation.scenario.model import WIRE, FlowSpec, LinkSpec, Scenario
@@ -31,21 +31,12 @@ from kmod.ensemble import Axis
 from training.fields import StudyPart
 from training.workloads.axes import level_bounds
 from training.workloads.case import Case, Purpose, Sample, Setting, State, Workload
+from training.workloads.paths import Drawn, drawn
 
 Kind = Literal["limited", "lifted", "unlimited"]
 KINDS: tuple[Kind, ...] = ("limited", "lifted", "unlimited")
 PURPOSES: tuple[Purpose, ...] = ("training", "validation", "confirming")
 MOST_TIMES = 4.0  # a file that takes so many times as long as R takes for it is not waited for
-
-
-def _ascending(ends: tuple[float, float]) -> tuple[float, float]:
-    if not 0 < ends[0] <= ends[1]:
-        raise ValueError(f"expected two ends above 0, the lower one first, got {list(ends)}")
-    return ends
-
-
-Drawn = Annotated[tuple[float, float], AfterValidator(_ascending)]
-"""The ends of a range from which values are drawn evenly on a logarithmic scale."""
 
 
 class Burst(StudyPart):
@@ -137,8 +128,7 @@ class _Draw:
         return float(self._rng.random())
 
     def between(self, ends: tuple[float, float]) -> float:
-        low, high = ends
-        return float(low * math.exp(self._rng.random() * math.log(high / low)))
+        return drawn(self._rng, ends)
 
 
 class Policed(Workload):

@@ -75,6 +75,14 @@ void bind_table(nb::module_& m) {
         "text"_a, "cca"_a,
         "Bytes of the text up to the end of its table or `clear`, whatever follows; 0 where neither ends in it.");
     m.def(
+        "parameters",
+        [] {
+            std::vector<std::string> names;
+            for (const auto& spec : cca_params) names.push_back(cca_name_of(spec.id) + std::string(".") + spec.name);
+            return names;
+        },
+        "The parameters of all algorithms, as ALGORITHM.NAME in the order of params.def.");
+    m.def(
         "parse_parameters",
         [](const std::string& text, const std::string& cca,
            std::vector<u32> values) -> std::tuple<int, std::uint32_t, std::vector<u32>> {

@@ -46,7 +46,7 @@ static void open_flow(struct tracking_params p)
 	f.ack.now_us = SECOND;
 	f.ack.acked_pkts = 1;
 	f.ack.rtt_us = 1;
-	tracking_restart(&f.t, 0, f.ack.now_us);
+	tracking_restart(&f.t, &f.c);
 	take_row(1, ROW);
 }
 
@@ -55,7 +55,10 @@ static u32 value(void)
 	return tracking_value(&f.t, MIN, MAX);
 }
 
-/* `count` ACKs over `span_us`, the first `late` of which came late. Returns the steps that ended. */
+/*
+ * `count` ACKs over `span_us`, the first `late` of which came late. Each is a part of its own.
+ * Returns the steps that ended.
+ */
 static u32 acks(u32 count, u32 late, u32 span_us)
 {
 	u64 start_us = f.ack.now_us;
@@ -63,8 +66,10 @@ static u32 acks(u32 count, u32 late, u32 span_us)
 
 	for (i = 0; i < count; i++) {
 		f.ack.now_us = start_us + (u64)span_us * (i + 1) / count;
+		f.t.part_start_us = f.ack.now_us - TRACKING_PART_US;
 		steps += tracking_on_ack(&f.t, &f.p, &f.c, &f.ack,
 					 i < late ? LATE_US : LATE_US - 1);
+		f.c.acked.newest_us = f.ack.now_us;
 	}
 	return steps;
 }
@@ -88,6 +93,25 @@ TEST(a_step_moves_the_scale_by_the_share_of_late_packets)
 		f.c.target_percentile = c->percentile;
 		CHECK_EQ(acks(100, c->late, SECOND), 1);
 		CHECK_NEAR(value(), c->value, 1);
+	}
+}
+
+/* A packet that waited longer than others of its part was held by the path, not by the queue. */
+TEST(a_part_is_late_if_all_of_its_packets_are)
+{
+	static const struct { u32 on_time, late_pkts; } cases[] = { { 0, 40 }, { 1, 30 }, { 4, 0 } };
+	u32 i;
+
+	FOR_ROWS(cases) {
+		open_flow(on);
+		/* Four parts of ten ACKs. One ACK of each of the first `on_time` is on time. */
+		for (i = 0; i < 40; i++) {
+			f.ack.now_us += i % 10 == 9 ? TRACKING_PART_US - 9 * MS : MS;
+			tracking_on_ack(&f.t, &f.p, &f.c, &f.ack,
+					i % 10 == 3 && i / 10 < c->on_time ? 0 : LATE_US);
+		}
+		CHECK_EQ(f.t.pkts, 40);
+		CHECK_EQ(f.t.late_pkts, c->late_pkts);
 	}
 }
 
@@ -138,6 +162,18 @@ TEST(the_scale_stays_within_its_bounds_and_the_value_within_its_range)
 	CHECK_EQ(tracking_value(&f.t, MIN, 0xffffffffu), 0xffffffffu);
 }
 
+/* Neither a small gain nor a small scale rounds a step away. */
+TEST(the_scale_leaves_its_lower_bound)
+{
+	u32 i;
+
+	open_flow((struct tracking_params){ 10, 1, 1000 });
+	f.t.scale = TRACKING_ONE / 100;
+	for (i = 0; i < 1000; i++)
+		acks(100, 0, 8 * SECOND);
+	CHECK(f.t.scale > TRACKING_ONE / 100 + 1000 * TRACKING_ONE / 100 / 2000);
+}
+
 /* Whatever row it starts from, on a link whose delay changes all the time. */
 TEST(in_the_long_run_as_many_packets_come_late_as_the_class_allows)
 {
@@ -178,6 +214,24 @@ TEST(packets_that_tell_nothing_about_the_queue_do_not_count)
 	CHECK_EQ(f.t.pkts, 0);
 }
 
+/* A flow that is idle for ten minutes of eleven steps as one that is never idle. */
+TEST(the_time_in_which_the_application_limits_the_flow_does_not_count)
+{
+	u32 i;
+
+	open_flow(on);
+	for (i = 0; i < 5; i++) {
+		f.ack.app_limited = true;
+		acks(1, 0, 600 * SECOND);
+		f.ack.app_limited = false;
+		acks(6000, 300, 60 * SECOND);
+	}
+	take_row(1, ROW);
+	f.t.scale = TRACKING_ONE;
+	CHECK_EQ(acks(800, 0, 8 * SECOND), 1);
+	CHECK_NEAR(value(), ROW * 21 / 20, 100);
+}
+
 TEST(without_a_gain_the_value_is_that_of_the_row)
 {
 	open_flow((struct tracking_params){ 0, 50, 200 });
@@ -201,6 +255,27 @@ TEST(the_scale_remains_with_the_next_row_but_not_with_the_next_table)
 	take_row(2, 2 * ROW);
 	CHECK_EQ(value(), 2 * ROW);
 	CHECK_EQ(f.t.interval_us, TRACKING_FIRST_US);
+}
+
+/* The packets of a step are late by one target only. */
+TEST(a_new_class_has_a_scale_of_its_own)
+{
+	open_flow(on);
+	acks(100, 15, SECOND);
+	acks(100, 100, SECOND);
+	f.c.delay_class = 1;
+	f.c.target_us = 2 * TARGET_US;
+	take_row(1, ROW);
+	CHECK_EQ(value(), ROW);
+	CHECK_EQ(f.t.late_pkts, 0);
+	CHECK_EQ(acks(100, 0, SECOND), 1);
+	/* A host recalls the row of a flow that was idle for ten minutes. */
+	f.ack.now_us += 600 * SECOND;
+	take_row(2, ROW);
+	f.ack.app_limited = true;
+	acks(1, 0, MS);
+	f.ack.app_limited = false;
+	CHECK_EQ(acks(100, 0, SECOND), 1);
 }
 
 /* Large numbers: 2^24 packets a step, and a step after hours of silence. */

@@ -6,11 +6,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from emulation import _engine
 from emulation.errors import EmulationError
+from emulation.run.jobs import require_current
 from emulation.run.measures import Trial, measure
 from emulation.run.qos import QoS
 from emulation.run.simulator import core_version, simulate
@@ -211,3 +214,12 @@ def test_the_core_version_is_of_the_bytes_of_core_and_simulator_here(repository:
     lines = (f"{name} {hashlib.sha256(paths[name].read_bytes()).hexdigest()}\n" for name in sorted(paths))
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
     assert core_version() == digest, "the engine is older than its sources; run make build"
+
+
+def test_an_engine_that_was_built_with_other_parameters_is_refused() -> None:
+    names = _engine.parameters()
+    require_current(SimpleNamespace(__file__="engine.so", parameters=lambda: list(names)))
+    for stale in (names[1:], [*names, "gr.another"], [names[1], names[0], *names[2:]], None):
+        engine = SimpleNamespace(__file__="engine.so", **({} if stale is None else {"parameters": lambda n=stale: n}))
+        with pytest.raises(EmulationError, match=r"engine\.so: .* run `make build`"):
+            require_current(engine)

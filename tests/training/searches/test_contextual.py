@@ -22,16 +22,22 @@ def known(features: np.ndarray, positions: np.ndarray) -> Outputs:
     return Outputs(ratios, (x > hardness).astype(float), shares / shares.sum(axis=1, keepdims=True))
 
 
-def fitted(seed: int = 1) -> tuple[Model, np.ndarray]:
+def fitted(seed: int = 1, *, first: int = 0) -> tuple[Model, np.ndarray]:
+    """first: fit it to so many runs before the others come."""
     rng = np.random.default_rng(1)
     features, cases = rng.uniform(0.2, 0.8, (40, 1)), np.arange(600) % 32  # the last eight cases have no runs
     positions = rng.random((600, 2))
-    outputs = known(features[cases], positions)
-    return fit(SETTINGS, features=features, cases=cases, positions=positions, outputs=outputs, seed=seed), features
+    model = None
+    for n in (first, 600) if first else (600,):
+        model = fit(SETTINGS, features=features, cases=cases[:n], positions=positions[:n],
+                    outputs=known(features[cases[:n]], positions[:n]), seed=seed, earlier=model)  # fmt: skip
+    assert model is not None
+    return model, features
 
 
-def test_it_learns_a_known_function_also_on_cases_without_runs() -> None:
-    model, features = fitted()
+@pytest.mark.parametrize("first", [0, 60])
+def test_it_learns_a_known_function_also_on_cases_without_runs(first: int) -> None:
+    model, features = fitted(first=first)
     x = np.linspace(0.05, 0.95, 19)
     for case in (3, 35):
         positions = np.column_stack([x, np.full(19, 0.5)])
