@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from training.reports.axes import axes
 from training.reports.bound import bound
 from training.reports.robustness import robustness
 from training.reports.search import search
@@ -24,5 +25,5 @@ def report() -> None:
     """
 
 
-for command in (bound, robustness, search, states, surrogate, synthetic, verify):
+for command in (axes, bound, robustness, search, states, surrogate, synthetic, verify):
     report.add_command(command)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The axes of network states, as a study file gives them: `throughput`, `min_rtt`, `limit`."""
+"""The axes of network states, as a study file gives them: `throughput`, `ack_gap`, `min_rtt`, `limit`."""
 
 from __future__ import annotations
 
@@ -35,6 +35,18 @@ class RttAxis(StudyPart):
         return Axis(name, "log", self.shortest_ms * 1000, self.count, self.per_octave)
 
 
+class AckGapAxis(StudyPart):
+    """Gap between ACKs in octaves. What is shorter belongs to the first level, as does a flow's first epoch."""
+
+    shortest_ms: int = Field(2, ge=1, le=1000)
+    per_octave: int = Field(1, ge=1, le=8)
+    count: int = Field(6, ge=1, le=16, description="levels; what is longer belongs to the last one")
+
+    def axis(self, name: str) -> Axis:
+        """As an ensemble has it."""
+        return Axis(name, "log", self.shortest_ms * 1000, self.count, self.per_octave)
+
+
 class LimitAxis(StudyPart):
     """Estimated rate limit in octaves. What is lower, and a flow without a limit, belongs to the first level."""
 
@@ -51,6 +63,7 @@ class AxesSettings(StudyPart):
     """The levels of each axis of the algorithm (kmod/core/params.def, CCA_AXIS)."""
 
     throughput: ThroughputAxis | None = None
+    ack_gap: AckGapAxis | None = None
     min_rtt: RttAxis | None = None
     limit: LimitAxis | None = None
 
