@@ -296,7 +296,7 @@ def _flows(ensemble: Ensemble) -> dict[tuple[str, int], FlowSpec]:
     text = table_text(ensemble, Deployment("evaluation", "validated", 1))
     # With the defaults, and yet with epochs, so that it measures its level as the ensemble's flows do.
     defaults = default_table(ensemble.cca, epoch_ms=ensemble.epoch_ms, estimate_ms=ensemble.estimate_ms,
-                             axis=ensemble.axes[0])  # fmt: skip
+                             axes=ensemble.axes[:1])  # fmt: skip
     flows = {("default", 0): FlowSpec(cca=ensemble.cca, ensemble_text=defaults)}
     for c, values in enumerate(singles):
         flows["ensemble", c] = FlowSpec(cca=ensemble.cca, ensemble_text=text, delay_class=c)
