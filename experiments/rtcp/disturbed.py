@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Downloads without a limit over disturbed paths: how often R-TCP takes the client for limited.
 
-A disturbed path bunches packets or ACKs, loses packets, or has an unusual RTT or queue. Bunched delivery can look like a
-line B + R t for a while. The downloads of a condition start at places that are spread evenly over the traces, and each
-condition has places of its own.
+A disturbed path bunches packets or ACKs, loses packets, or has an unusual RTT or queue. Its delivery can follow a line
+B + R t for a while. The downloads over a path start at places that are spread evenly over the traces. Each path has
+places of its own.
 """
 
 from __future__ import annotations
@@ -11,40 +11,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from emulation.scenario.model import Cca, FlowSpec, LinkSpec, Scenario
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.traces import Recording, place_of
 from experiments.campaign import Case, Links
 from experiments.figures import Figure, Statement, markdown_table, share
 from experiments.rtcp.cells import NAMES, PAIRS, Cell, RtcpResults, case_of, hits, of_kind
 from experiments.rtcp.detection import MOST_FALSE
-from experiments.rtcp.settings import RtcpSettings
+from experiments.rtcp.settings import Disturbed, RtcpSettings
 
 
 def cases(settings: RtcpSettings, links: Links) -> Iterator[Case]:
-    """Downloads of each algorithm under each condition over each link."""
-    for condition in settings.disturbed.paths:
+    """Downloads of each algorithm over each path and link."""
+    for path in settings.disturbed.paths:
         for place in settings.disturbed.links:
             for cca in PAIRS.values():
-                scenario = partial(_over_path, settings, condition, place, links.recordings[place], cca)
-                yield case_of(Cell("disturbed", place, cca, condition), settings.disturbed.runs, scenario)
+                cell = Cell("disturbed", place, cca, path)
+                scenario = partial(_over_path, settings.disturbed, cell, links.recordings[place])
+                yield case_of(cell, settings.disturbed.runs, scenario)
 
 
-def _over_path(
-    settings: RtcpSettings, condition: str, place: str, recordings: Sequence[Recording], cca: Cca, seed: int
-) -> Scenario:
-    disturbed = settings.disturbed
-    number = list(disturbed.paths).index(condition)
+def _over_path(disturbed: Disturbed, cell: Cell, recordings: Sequence[Recording], seed: int) -> Scenario:
+    number = list(disturbed.paths).index(cell.value)
     share_of_time = (seed + number / len(disturbed.paths)) / disturbed.runs
     recording, start_ms = place_of(recordings, share=share_of_time)
-    link = {
-        "trace": recording.trace,
-        "start_ms": start_ms,
-        "rtt_ms": disturbed.links[place].rtt_ms,
-        **disturbed.paths[condition],
-    }
-    return Scenario(
-        link=LinkSpec.model_validate(link), flows=(FlowSpec(cca=cca),), duration_s=disturbed.download_s, seed=seed
-    )
+    fields = {"rtt_ms": disturbed.links[cell.place].rtt_ms, **disturbed.paths[cell.value]}
+    link = LinkSpec.model_validate({"trace": recording.trace, "start_ms": start_ms, **fields})
+    return Scenario(link=link, flows=(FlowSpec(cca=cell.cca),), duration_s=disturbed.download_s, seed=seed)
 
 
 def _falsely(results: RtcpResults) -> list[Figure]:
@@ -64,11 +56,11 @@ DISTURBED: tuple[Statement[RtcpResults], ...] = (
 
 
 def paths_table(results: RtcpResults) -> list[str]:
-    """The runs that were classified as limited at any time, and those still limited at the end, by condition."""
+    """The runs that were classified as limited at any time, and those still limited at the end, by path."""
     rows = []
-    for condition in results.settings.disturbed.paths:
-        cells = of_kind(results, "disturbed", condition)
-        row = [condition]
+    for path in results.settings.disturbed.paths:
+        cells = of_kind(results, "disturbed", path)
+        row = [path]
         for cca in PAIRS.values():
             ever, last = (
                 [hits(results, cell, column) for cell in cells if cell.cca == cca]

@@ -63,11 +63,11 @@ class Unlimited(Frozen):
 class Disturbed(Frozen):
     """Downloads without a limit over paths that bunch packets or ACKs, or lose packets.
 
-    paths: for each condition the fields of the scenario's link that differ from those of a link without it.
+    paths: for each path the fields of the scenario's link that differ from those of the trace's link alone.
     """
 
     download_s: float = Field(gt=1, le=3600)
-    runs: int = Field(ge=1, le=10_000, description="of each condition and algorithm over each link")
+    runs: int = Field(ge=1, le=10_000, description="of each path and algorithm over each link")
     links: dict[Name, Unlimited] = Field(min_length=1)
     paths: dict[Name, dict[str, Any]] = Field(min_length=1)
 
@@ -292,9 +292,7 @@ def load_settings(path: Path) -> RtcpSettings:
     settings = read_settings(path, RtcpSettings)
 
     def located(places: dict[str, Unlimited]) -> dict[str, Unlimited]:
-        return {
-            name: place.model_copy(update={"model": path.parent / place.model}) for name, place in places.items()
-        }
+        return {name: place.model_copy(update={"model": path.parent / place.model}) for name, place in places.items()}
 
     disturbed = settings.disturbed.model_copy(update={"links": located(settings.disturbed.links)})
     return settings.model_copy(update={"unlimited": located(settings.unlimited), "disturbed": disturbed})

@@ -24,6 +24,7 @@ GUARDED = {"op4": 0.0, "op5": 0.0, "op4m": 0.03}
 
 
 PARTS = [part for part in RTCP.parts if part.name != "policing"]  # test_policing.py
+NEVER = {"baseline": "policed", "disturbed": "ever_limited"}
 COLUMNS = (
     "retransmission_rate", "goodput_mbps", "complete", "triggered", "ever_limited", "limited", "bucket_bytes",
     "rate_mbps", "speed_mbps", "regained_s", "qoe",
@@ -74,10 +75,8 @@ def row(part: Cell) -> dict[str, float | None]:
     elif part.kind == "fairness":
         cells |= {"alone_mbps": 2.07, "pacing_mbps": 2.0, "first_mbps": 1.2, "second_mbps": 0.87, "after_mbps": 2.07,
                   "found_s": 1.5 if part.cca == "rtcp_bbr" else None, "both_s": 6.0}  # fmt: skip
-    elif part.kind == "disturbed":
-        cells["ever_limited"] = 0.0
-    elif part.kind == "baseline":
-        cells["policed"] = 0.0
+    elif part.kind in NEVER:
+        cells[NEVER[part.kind]] = 0.0
     return cells
 
 
