@@ -21,7 +21,7 @@ from emulation.traces.reader import read
 from emulation.traces.synthetic import TraceModel, make_recordings
 from experiments.campaign import Campaign, Links, Part
 from experiments.command import command_of
-from experiments.rtcp import baseline, detection, fairness, files, lifted, policing, probing, several, video
+from experiments.rtcp import baseline, detection, disturbed, fairness, files, lifted, policing, probing, several, video
 from experiments.rtcp.cells import RtcpResults, of_kind
 from experiments.rtcp.settings import RtcpSettings, load_settings
 
@@ -36,7 +36,7 @@ def links_of(settings: RtcpSettings, paths: Sequence[Path] = ()) -> Links:
     Raises:
         TraceError: the paths hold no recording of an operator's dataset.
     """
-    places = settings.unlimited
+    places = settings.traced
     source = list(paths) or default_traces()
     if source is None:
         models = {name: TraceModel.load(place.model) for name, place in places.items()}
@@ -88,6 +88,7 @@ RTCP = Campaign(
         Part("policing", policing.cases, policing.POLICING, policing.views_of, table=policing.rates_table),
         Part("files", files.cases, files.FILES, table=files.files_table),
         Part("detection", detection.cases, detection.DETECTION, needs_links=True),
+        Part("disturbed", disturbed.cases, disturbed.DISTURBED, table=disturbed.paths_table, needs_links=True),
         Part("map", detection.map_cases, detection.MAP, table=detection.map_table),
         Part("patterns", several.pattern_cases, several.PATTERNS),
         Part("second", several.second_cases, several.SECOND, table=several.second_table),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from emulation.scenario.files import read_settings
-from emulation.scenario.model import MSS_BYTES, Transfer
+from emulation.scenario.model import MSS_BYTES, LinkSpec, Transfer
 from emulation.scenario.path import Frozen, Policer, RateStep, SteppedPolicer
 from emulation.scenario.video import Abr, VideoSpec
 from experiments.figures import Seeds
@@ -58,6 +58,24 @@ class Unlimited(Frozen):
     model: Path
     rtt_ms: Milliseconds
     moving: bool = Field(default=False, description="the client rides along")
+
+
+class Disturbed(Frozen):
+    """Downloads without a limit over paths that bunch packets or ACKs, or lose packets.
+
+    paths: for each path the fields of the scenario's link that differ from those of the trace's link alone.
+    """
+
+    download_s: float = Field(gt=1, le=3600)
+    runs: int = Field(ge=1, le=10_000, description="of each path and algorithm over each link")
+    links: dict[Name, Unlimited] = Field(min_length=1)
+    paths: dict[Name, dict[str, Any]] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _valid(self) -> Disturbed:
+        for path in self.paths.values():
+            LinkSpec.model_validate({"rate_mbps": 1, **path})
+        return self
 
 
 class Burst(Frozen):
@@ -220,6 +238,7 @@ class RtcpSettings(Frozen):
     unlimited: dict[Name, Unlimited] = Field(min_length=1)
     buffers_pkts: tuple[Annotated[int, Field(ge=1, lt=2**32)], ...] = Field(min_length=1)
     burst: Burst
+    disturbed: Disturbed
     map: Map
     patterns: dict[Name, Pattern] = Field(min_length=1)
     second: Second
@@ -249,6 +268,11 @@ class RtcpSettings(Frozen):
         return self
 
     @property
+    def traced(self) -> dict[str, Unlimited]:
+        """All links that follow traces, by their names."""
+        return {**self.unlimited, **self.disturbed.links}
+
+    @property
     def policed(self) -> Limited:
         """The operator of `policing`: the first one."""
         return next(iter(self.limited.values()))
@@ -266,8 +290,9 @@ def load_settings(path: Path) -> RtcpSettings:
         EmulationError: the file cannot be read, or has unexpected content.
     """
     settings = read_settings(path, RtcpSettings)
-    located = {
-        name: place.model_copy(update={"model": path.parent / place.model})
-        for name, place in settings.unlimited.items()
-    }
-    return settings.model_copy(update={"unlimited": located})
+
+    def located(places: dict[str, Unlimited]) -> dict[str, Unlimited]:
+        return {name: place.model_copy(update={"model": path.parent / place.model}) for name, place in places.items()}
+
+    disturbed = settings.disturbed.model_copy(update={"links": located(settings.disturbed.links)})
+    return settings.model_copy(update={"unlimited": located(settings.unlimited), "disturbed": disturbed})

@@ -28,6 +28,13 @@
  *                 C: it never deviates from R w by more than an eighth of R epsilon rounds + 2
  *                 packets, and it reaches RTCP_WITNESS_PKTS. Without this test an estimate could
  *                 be unchanged only because hardly any packets were delivered.
+ *   steady        DEVIATION: {B, R} must be unchanged for epsilon rounds, and for at least t / 16.
+ *                 A limiter's {B, R} is the same from about 2 t_h on (rtcp_fit.h), so that the
+ *                 share only delays its detection to about 2.13 t_h. A link without a limiter also
+ *                 follows some line for epsilon rounds (half a second at 45 ms), if a burst of
+ *                 delivery is that long, or if its rate is constant for that time. A transfer
+ *                 contains such spans in proportion to t, but spans of t / 16 only in proportion
+ *                 to log t. The tolerance for A(t) remains that of epsilon rounds.
  *   refused       A client becomes limited only if packets were lost in RTCP_REFUSALS rounds of
  *                 the time for which {B, R} is unchanged. A sender that is slow after a burst of
  *                 loss, or because of its own window, also follows a line, and so does a link of
@@ -77,6 +84,7 @@
 #define RTCP_LEAST_BYTES_PER_S 1000u	/* no cap is lower: 8 kbit/s */
 #define RTCP_TOLERANCE 8u		/* a difference of more than 1/8 is a change */
 #define RTCP_WITNESS_PKTS 16u		/* 1/8 of these is RTCP_NOISE_PKTS */
+#define RTCP_STEADY_PART 16u		/* {B, R} must be unchanged for 1/16 of the transfer */
 #define RTCP_LIFTED_PART 16u		/* no limit if R is at least 1/16 above theta R_h */
 #define RTCP_NOISE_PKTS 2u
 #define RTCP_WINDOW_NOISE_PKTS 8u
@@ -372,8 +380,9 @@ CCA_FN bool rtcp_is_unchanged(const struct rtcp_client *c, u64 q20s, u64 passed_
 }
 
 /*
- * Returns true if both conditions of section 4.3 have held for epsilon rounds. A client that is
- * not yet limited must also have had RTCP_REFUSALS refusals in that time.
+ * Returns true if both conditions of section 4.3 have held for epsilon rounds and for a share of
+ * the transfer. A client that is not yet limited must also have had RTCP_REFUSALS refusals in that
+ * time. Overflow: 16 x 2^41.
  */
 CCA_FN bool rtcp_has_converged(struct rtcp_client *c, const struct rtcp_params *p, u64 q20s)
 {
@@ -387,7 +396,8 @@ CCA_FN bool rtcp_has_converged(struct rtcp_client *c, const struct rtcp_params *
 		rtcp_anchor(c, q20s);
 		return false;
 	}
-	return passed_q20s >= window_q20s && rtcp_is_refused(c) &&
+	return passed_q20s >= window_q20s && passed_q20s * RTCP_STEADY_PART >= q20s &&
+	       rtcp_is_refused(c) &&
 	       c->acked_bytes - c->anchor_acked_bytes >= (u64)RTCP_WITNESS_PKTS * c->mss_bytes;
 }
 

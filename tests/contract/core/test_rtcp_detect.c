@@ -184,6 +184,24 @@ TEST(test_a_rate_that_wavers_does_not_converge)
 	CHECK_EQ(l.c.kind, RTCP_UNKNOWN);
 }
 
+/*
+ * A link whose rate wavers around a line and follows it for a second every three, as a recorded one
+ * may, with a loss each 40 ms: a second is long enough for epsilon rounds, and too short beside t.
+ */
+TEST(test_a_rate_that_is_steady_for_some_rounds_only_does_not_converge)
+{
+	static const u32 pkts[] = { 2, 6, 4 };
+	u32 i;
+
+	open_limited(&l, 0, 0);
+	for (i = 0; i < 4000; i++)
+		give_ack(&l, 4 * MS, 12, i > 3950 ? 50 : 0);
+	for (i = 0; i < 30000; i++)
+		give_ack(&l, 4 * MS, pkts[i / 250 % 3], i % 10 == 0);
+	CHECK_EQ(l.c.fit.count, 9);
+	CHECK_EQ(l.c.kind, RTCP_UNKNOWN);
+}
+
 /* An estimate that the flow does not use up is not confirmed by staying what it is. */
 TEST(test_a_flow_that_stops_confirms_nothing)
 {

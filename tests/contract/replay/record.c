@@ -170,14 +170,15 @@ static void limit_ack(u32 i, struct cca_ack *ack)
 	u64 t_us = now_us - SECOND;
 	u32 rate = t_us < FAST_US ? FAST_PKTS_PER_S : t_us > APART_US && i == 1 ? 0 : LIMIT_PKTS_PER_S;
 
-	ack->acked_pkts = cca_max_u32((u32)((now_us - acked_us[i]) * rate / 1000000), 1);
+	ack->acked_pkts = cca_max_u32((u32)(cca_elapsed_us(now_us, acked_us[i]) * rate / 1000000), 1);
 	ack->lost_pkts = t_us < FAST_US ? 0 : !roll(6);
 	if (t_us >= FAST_US && t_us < 2 * FAST_US)
 		ack->lost_pkts = 3 * ack->acked_pkts;
 	if (t_us > APART_US)
 		ack->lost_pkts = i == 1 ? 0 : 6 + ack->acked_pkts;
 	ack->rtt_us = 20000 + roll(2000);
-	acked_us[i] = now_us;
+	/* The rest of a packet counts with the next ACK. */
+	acked_us[i] = rate ? acked_us[i] + ack->acked_pkts * 1000000ull / rate : now_us;
 }
 
 static struct cca_ack make_ack(u32 i)

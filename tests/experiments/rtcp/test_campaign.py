@@ -24,6 +24,7 @@ from experiments.command import run_parts
 from experiments.rtcp import RTCP, links_of
 from experiments.rtcp.cells import PAIRS, Cell, RtcpResults
 from experiments.rtcp.detection import map_table
+from experiments.rtcp.disturbed import paths_table
 from experiments.rtcp.fairness import EVERY_S, shared, two_files
 from experiments.rtcp.files import files_table
 from experiments.rtcp.probing import probing_table
@@ -35,7 +36,11 @@ CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "rtcp.yam
 SMALL_PROBING = Probing(
     limited=("op3",), size_bytes=1_000_000, every_rounds=(15, 25), gains_permille=(100, 250), runs=5
 )
+SMALL_DISTURBED = load_settings(CONFIG).disturbed.model_copy(
+    update={"runs": 2, "download_s": 8, "paths": {"plain": {}, "acks10": {"acks": {"interval_ms": 10}}}}
+)
 SMALL = {
+    "disturbed": SMALL_DISTURBED,
     "probing": SMALL_PROBING,
     "baseline": Baseline(runs=4),
     "seeds": 5,
@@ -64,7 +69,7 @@ def cases_of(chosen: RtcpSettings, links: Links, *names: str) -> dict[Cell, Case
 
 
 def scenarios_of(chosen: RtcpSettings, cell: Cell, recordings: Sequence[Recording] = ()) -> list[Scenario]:
-    links = Links(dict.fromkeys(chosen.unlimited, recordings))
+    links = Links(dict.fromkeys(chosen.traced, recordings))
     return [*cases_of(chosen, links, cell.kind)[cell].scenarios()]
 
 
@@ -145,7 +150,7 @@ def cells(row: str) -> list[str]:
 
 def test_each_case_has_a_name_of_its_own() -> None:
     whole = load_settings(CONFIG)
-    links = Links(dict.fromkeys(whole.unlimited, ()))
+    links = Links(dict.fromkeys(whole.traced, ()))
     names = [case.name for part in RTCP.parts for case in part.cases(whole, links)]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch("[a-z0-9-]+", name) for name in names)
@@ -153,7 +158,8 @@ def test_each_case_has_a_name_of_its_own() -> None:
     # 3 operators x 6 algorithms x 7 sizes; 2 detectors at 6 places, and without guards at one; 8 x 8; 2 x 3
     # 2 algorithms behind 2 operators, 3 eta x 4 gamma; 3 meetings; 2 algorithms at 6 places and 2 patterns
     # 6 algorithms over 2 losses x 6 rates x 5 round trips, and twice over 5 rates x 5 round trips
-    grids = 6 * 2 * 30 + 2 * 6 * 25
+    # 3 algorithms on 27 paths over 3 links
+    grids = 6 * 2 * 30 + 2 * 6 * 25 + 3 * 27 * 3
     assert len(names) == 3 * (84 + 5) + 126 + 2 * 7 + 64 + 6 + CLIENT_PARTS + grids + 2 * 2 * 12 + 3 + 14
 
 
@@ -266,6 +272,8 @@ def test_runs_without_a_limit_are_spread_over_recorded_time_and_take_all_buffers
     assert scenarios_of(settings(), part, recordings)[0].flows[0].params == {}
     eager = scenarios_of(settings(), Cell("detection", "op4m", "rtcp_bbr", "eager"), recordings)
     assert eager[0].flows[0].params["trigger_rounds"] == 1
+    disturbed = scenarios_of(settings(), Cell("disturbed", "3g", "rtcp_bbr3", "acks10"), recordings)
+    assert [(s.link.start_ms, s.link.acks.interval_ms) for s in disturbed] == [(10_000, 10), (0, 10)]
 
 
 def test_without_recorded_traces_made_ones_stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -273,7 +281,7 @@ def test_without_recorded_traces_made_ones_stand_in(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(rtcp, "MADE_S", 60.0)
     links = links_of(settings())
     assert links.made
-    assert {name: len(found) for name, found in links.recordings.items()} == {"op4": 8, "op5": 8, "op4m": 8}
+    assert {name: len(found) for name, found in links.recordings.items()} == dict.fromkeys(settings().traced, 8)
     (tmp_path / "other.down").write_text("1\n2\n", encoding="utf-8")
     with pytest.raises(TraceError):
         links_of(settings(), [tmp_path])
@@ -285,13 +293,13 @@ def test_a_small_campaign_is_judged_drawn_and_tabled() -> None:
     freed = whole.freed.model_copy(update={"rates_mbps": (0.512,), "rtts_ms": (20, 80)})
     small = settings(lifted=whole.lifted.model_copy(update={"grid": grid}), freed=freed)
     recordings = [even("a", seconds=30)]
-    campaign = replace(RTCP, links=lambda _settings, _paths: Links(dict.fromkeys(small.unlimited, recordings)))
+    campaign = replace(RTCP, links=lambda _settings, _paths: Links(dict.fromkeys(small.traced, recordings)))
     chosen = [part for part in campaign.parts if part.name != "policing"]  # test_policing.py
     results = run_parts(campaign, chosen, small)
     rows = {row["statement"]: row for row in judge(campaign, chosen, results)}
     # A bucket that holds the file loses nothing; a limit is found; an even link is none.
     assert all(rows[name]["agrees"] for name in ("6.1-6", "6.1-9", "6.1-10", "6.1-11", "K-7", "P-4", "P-6"))
-    assert all(figure["mean"] == 0 for name in ("K-1", "K-2", "K-3") for figure in rows[name]["figures"])
+    assert all(figure["mean"] == 0 for name in ("K-1", "K-2", "K-3", "issue-3") for figure in rows[name]["figures"])
     for plain, capped in PAIRS.items():
         rates = [results.get(Cell("files", "op1", cca, "4000000"), "retransmission_rate") for cca in (plain, capped)]
         assert rates[1].mean() < rates[0].mean()
@@ -307,6 +315,7 @@ def test_a_small_campaign_is_judged_drawn_and_tabled() -> None:
     assert rule == "| --- | --- | --- | --- | --- |"
     assert lines[0].startswith("| op1 | CUBIC | 0.0 > 0.0 | ")
     assert len(lines) == 9
+    assert paths_table(results)[2:] == [f"| {path} |" + 3 * " 0, 0 of 6 |" for path in ("plain", "acks10")]
     found = map_table(results)
     assert found[0] == "| R, Mbit/s | B 16 kB | 500 |"
     assert [line.split(" | ")[0] for line in found[2:]] == ["| 2", "| 20"]

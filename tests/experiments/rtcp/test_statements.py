@@ -24,6 +24,7 @@ GUARDED = {"op4": 0.0, "op5": 0.0, "op4m": 0.03}
 
 
 PARTS = [part for part in RTCP.parts if part.name != "policing"]  # test_policing.py
+NEVER = {"baseline": "policed", "disturbed": "ever_limited"}
 COLUMNS = (
     "retransmission_rate", "goodput_mbps", "complete", "triggered", "ever_limited", "limited", "bucket_bytes",
     "rate_mbps", "speed_mbps", "regained_s", "qoe",
@@ -32,7 +33,7 @@ COLUMNS = (
 
 def cells_of(settings: RtcpSettings, *names: str) -> list[tuple[str, Cell]]:
     """The cells of these parts, each with its name; all without names."""
-    links = Links({place: [] for place in settings.unlimited})
+    links = Links({place: [] for place in settings.traced})
     parts = [part for part in PARTS if not names or part.name in names]
     return [(case.name, Cell(*case.key)) for part in parts for case in part.cases(settings, links)]
 
@@ -74,8 +75,8 @@ def row(part: Cell) -> dict[str, float | None]:
     elif part.kind == "fairness":
         cells |= {"alone_mbps": 2.07, "pacing_mbps": 2.0, "first_mbps": 1.2, "second_mbps": 0.87, "after_mbps": 2.07,
                   "found_s": 1.5 if part.cca == "rtcp_bbr" else None, "both_s": 6.0}  # fmt: skip
-    elif part.kind == "baseline":
-        cells["policed"] = 0.0
+    elif part.kind in NEVER:
+        cells[NEVER[part.kind]] = 0.0
     return cells
 
 
@@ -132,6 +133,7 @@ def test_what_the_paper_found_agrees_with_every_statement() -> None:
         ("detection-op2-rtcp-cubic-limited limited", 0.0, "K-1"),
         ("detection-op5-rtcp-bbr-unlimited limited", 1.0, "K-2"),
         ("detection-op4m-rtcp-bbr-unlimited limited", 1.0, "K-3"),
+        ("disturbed-3g-rtcp-bbr3-held ever_limited", 1.0, "issue-3"),
         ("detection-op4m-rtcp-cubic-eager ever_limited", 0.0, "K-4"),
         ("detection-op1-rtcp-cubic-limited rate_mbps", 2.2, "K-5"),
         ("detection-op1-rtcp-bbr-limited bucket_bytes", 800_000.0, "K-5"),
