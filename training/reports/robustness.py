@@ -52,7 +52,7 @@ FLOW_S = 120.0
 MOST_EXCESS = 1.25
 LEAST_USED, ENOUGH_USED = 0.75, 0.85
 WITHIN = 1.02
-FIRST = 4
+FIRST = 6
 STAGE_LIMITS = (0.85, 0.95, WITHIN, 1.1, 1.25)  # x target: delays below which the best set enters the second stage
 WINDOWS_MS, INTERVALS_MS = (15, 60, 150, 400), (3, 20)
 THRESHOLDS = (0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.2)  # x target
@@ -126,23 +126,17 @@ class Pooled:
 
 
 def places_of(recordings: Sequence[Recording], flows: int) -> list[Place]:
-    """Places of flows of FLOW_S: at most so many in each dataset, spread evenly over its time.
-
-    Raises:
-        TrainingError: no recording is long enough.
-    """
+    """Places of flows of FLOW_S, or of a whole shorter recording: so many in each dataset, spread evenly over it."""
     found = []
     for dataset in sorted({r.dataset for r in recordings}):
         starts = [
-            Place(r, start_s, FLOW_S)
+            Place(r, start_s, min(FLOW_S, r.duration_s))
             for r in recordings
             if r.dataset == dataset
-            for start_s in range(0, int(r.duration_s - FLOW_S) + 1, 30)
+            for start_s in range(0, max(int(r.duration_s - FLOW_S), 0) + 1, 30)
         ]
         count = min(len(starts), flows)
         found += [starts[(2 * i + 1) * len(starts) // (2 * count)] for i in range(count)]
-    if not found:
-        raise TrainingError(f"report: expected a recording of at least {FLOW_S:g} s, got none")
     return found
 
 
@@ -237,12 +231,27 @@ def _perfect(
     return [{**_cell(runs[i], t), "values": points[i]} for i, t in zip(best, ensemble.classes, strict=True)]
 
 
-def _faults(cells: dict[str, Any], target_ms: float) -> list[str]:
+def shortfalls(cells: dict[str, Any], target_ms: float) -> list[str]:
     """How the ensemble falls short at a target. Without perfect knowledge, only where its delay is too long."""
     own, perfect = cells["ensemble"], cells.get("perfect")
     kept = perfect is None or perfect["p95_queueing_delay_ms"] <= WITHIN * target_ms
     is_idle = perfect is not None and own["utilization"] < LEAST_USED and perfect["utilization"] > ENOUGH_USED
     return ["delay"] * (kept and own["p95_queueing_delay_ms"] > MOST_EXCESS * target_ms) + ["use"] * is_idle
+
+
+def _row_of_target(condition: Condition, target: DelayClass, cells: dict[str, Any]) -> dict[str, Any]:
+    target_ms = target.queueing_delay_us / 1000
+    short_of = shortfalls(cells, target_ms) if condition.has_criterion else []
+    return {"target_ms": target_ms, **cells, "short_of": short_of}
+
+
+def _own_trials(ensemble: Ensemble, schemes: Sequence[str]) -> dict[str, list[Trial]]:
+    """The schemes that differ by target, with a trial for each target."""
+    text = table_text(ensemble, Deployment("evaluation", "validated", 1))
+    own = {"ensemble": [Trial(ensemble.cca, ensemble_text=text)] * len(ensemble.classes)}
+    if "single" in schemes:
+        own["single"] = [Trial(ensemble.cca, values) for values in require_singles(ensemble)]
+    return own
 
 
 def run_conditions(
@@ -264,10 +273,7 @@ def run_conditions(
     """
     if perfect and ensemble.cca != "gr":
         raise TrainingError(f"--perfect: expected an ensemble of gr, got one of {ensemble.cca}")
-    text = table_text(ensemble, Deployment("evaluation", "validated", 1))
-    own = {"ensemble": [Trial(ensemble.cca, ensemble_text=text)] * len(ensemble.classes)}
-    if "single" in schemes:
-        own["single"] = [Trial(ensemble.cca, values) for values in require_singles(ensemble)]
+    own = _own_trials(ensemble, schemes)
     rows = []
     for condition in conditions:
         found: dict[tuple[str, int], Pooled] = {}
@@ -280,10 +286,7 @@ def run_conditions(
         targets = []
         for c, target in enumerate(ensemble.classes):
             cells: dict[str, Any] = {s: _cell(found[s, c if s in OWN else 0], target) for s in schemes}
-            cells |= {"perfect": known[c]} if known else {}
-            target_ms = target.queueing_delay_us / 1000
-            faults = _faults(cells, target_ms) if condition.has_criterion else []
-            targets.append({"target_ms": target_ms, **cells, "short_of": faults})
+            targets.append(_row_of_target(condition, target, cells | ({"perfect": known[c]} if known else {})))
         rows.append({"condition": condition.name, "has_criterion": condition.has_criterion, "targets": targets,
                      "holds": not any(target["short_of"] for target in targets)})  # fmt: skip
         advance(condition.name)
