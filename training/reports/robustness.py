@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: MIT
 """`ccatune report robustness`: an ensemble over disturbed paths, compared with other schemes and perfect knowledge.
 
-Each condition changes one thing of an undisturbed path: RTT 100 ms, a buffer of 1000 packets, no loss, one flow. The
-condition `drawn` gives each flow a path of its own from a distribution (training/workloads/paths.py). Flows begin with
-slow start at places that are spread evenly over the recordings, the same in every cell.
+Each condition changes one thing of an undisturbed path: RTT 100 ms, a buffer of 1000 packets, no loss, one flow. With
+`drawn` each flow has a path of its own from a distribution (training/workloads/paths.py). Flows begin with slow start
+at places that are spread evenly over the recordings, the same in every cell. The schemes are:
 
     ensemble   flows that follow the ensemble's table
     single     the best single parameter set of each target, from the ensemble's provenance
-    default    the algorithm's defaults, and then other algorithms of the simulator
-    perfect    the fixed parameters of GR that use most of the link on the cell's own flows while their pooled delay is
-               at most WITHIN x the target; without such a set, those with the least delay
+    default    the algorithm's defaults; then other algorithms
+    perfect    the fixed parameters of GR with most use of the cell's own flows within WITHIN x the target, or else with
+               the least delay
 
-A cell has the pooled percentile of the queueing delay at the bottleneck, and the used share of the link. With company a
-second flow shares the link; use and delay are those of both, and fairness is Jain's index of their throughputs.
+A cell has the pooled percentile of the queueing delay at the bottleneck, and the used share of the link: of all flows
+on it. Fairness is Jain's index of their throughputs.
 
 The criterion needs perfect knowledge. The ensemble uses at least LEAST_USED of the link wherever perfect knowledge uses
 more than ENOUGH_USED. Its delay is at most MOST_EXCESS x the target wherever perfect knowledge keeps the target. Loss
 of 1 % and company have no criterion: no parameter of a delay-based algorithm keeps a target beside CUBIC.
 
-Perfect knowledge is searched for in two stages, which take a third of the time of the whole grid: the grid runs on
-every FIRST-th flow, and the best sets below several delays run on all flows, because delays of the two stages differ.
+To save time the grid of perfect knowledge runs on every STRIDE-th flow, and its best sets below each of several delays
+then run on all flows.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ FLOW_S = 120.0
 MOST_EXCESS = 1.25
 LEAST_USED, ENOUGH_USED = 0.75, 0.85
 WITHIN = 1.02
-FIRST = 6
-STAGE_LIMITS = (0.85, 0.95, WITHIN, 1.1, 1.25)  # x target: delays below which the best set enters the second stage
+STRIDE = 6
+STAGE_LIMITS = (0.85, 0.95, WITHIN, 1.1, 1.25)  # x target
 WINDOWS_MS, INTERVALS_MS = (15, 60, 150, 400), (3, 20)
 THRESHOLDS = (0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.2)  # x target
 OWN = ("ensemble", "single")  # schemes that differ by target
@@ -61,7 +61,7 @@ SCHEMES = (*OWN, "default", "cubic", "bbr", "bbr3", "vegas")
 
 
 def _paths(**changes: Any) -> PathsSettings:
-    """The undisturbed path with changes, as a distribution whose ranges are single values."""
+    """The undisturbed path with changes, as a distribution whose ranges are mostly single values."""
     path = {"name": "condition", "rtt_ms": (100, 100), "buffer_pkts": (1000, 1000)}
     return PathsSettings.model_validate(path | changes)
 
@@ -72,10 +72,7 @@ def _always(low: float, high: float | None = None, **more: Any) -> dict[str, Any
 
 @dataclass(frozen=True)
 class Condition:
-    """A row of the table.
-
-    beside: the algorithm of a second flow, in the middle third of the time; `own`: that of the first, all the time.
-    """
+    """A row. beside: a second flow's algorithm, in the middle third of the time; `own`: the first one's, throughout."""
 
     name: str
     paths: PathsSettings = field(default_factory=_paths)
@@ -110,19 +107,12 @@ class Place(NamedTuple):
     duration_s: float
 
 
-@dataclass(frozen=True)
-class Pooled:
-    """All flows of a cell. delivered and capacity: bytes."""
+class Pooled(NamedTuple):
+    """All flows of a cell, with the used share of the link."""
 
     delay: Delays
-    delivered: float
-    capacity: float
+    used: float
     fairness: float | None = None
-
-    @property
-    def used(self) -> float:
-        """The share of the link."""
-        return self.delivered / max(self.capacity, 1.0)
 
 
 def places_of(recordings: Sequence[Recording], flows: int) -> list[Place]:
@@ -140,48 +130,40 @@ def places_of(recordings: Sequence[Recording], flows: int) -> list[Place]:
     return found
 
 
-def _scenario(condition: Condition, place: Place, seed: int, flow: FlowSpec) -> Scenario:
-    recording, start_s, duration_s = place
-    link = condition.paths.draw(f"{recording.name} {start_s}", seed=1, duration_s=duration_s)
-    flows = [flow]
-    if condition.beside == "own":
-        flows.append(flow)
-    elif condition.beside:
-        flows.append(FlowSpec(cca=condition.beside, start_s=duration_s / 3, stop_s=2 * duration_s / 3))
-    return Scenario(
-        name=f"{condition.name} on {recording.name}",
-        link=LinkSpec(trace=recording.trace, start_ms=round(start_s * 1000), **link),
-        flows=tuple(flows),
-        duration_s=duration_s,
-        seed=seed,
-    )
+def _scenarios(condition: Condition, places: Sequence[Place], flow: FlowSpec) -> list[Scenario]:
+    found = []
+    for seed, (recording, start_s, duration_s) in enumerate(places, 1):
+        link = condition.paths.draw(f"{recording.name} {start_s}", seed=1, duration_s=duration_s)
+        flows = [flow] * (2 if condition.beside == "own" else 1)
+        if condition.beside not in (None, "own"):
+            flows.append(FlowSpec(cca=condition.beside, start_s=duration_s / 3, stop_s=2 * duration_s / 3))
+        spec = LinkSpec(trace=recording.trace, start_ms=round(start_s * 1000), **link)
+        name = f"{condition.name} on {recording.name}"
+        found.append(Scenario(name=name, link=spec, flows=tuple(flows), duration_s=duration_s, seed=seed))
+    return found
 
 
 def _run(
     condition: Condition, places: Sequence[Place], trials: Sequence[Trial], *, delay_class: int, threads: int | None
 ) -> list[Pooled]:
     """The pooled figures of each trial."""
+    flow = FlowSpec(delay_class=delay_class)
     if condition.beside is None:
-        flow = FlowSpec(delay_class=delay_class)
-        out = measure([_scenario(condition, p, i, flow) for i, p in enumerate(places, 1)], trials, threads=threads)
-        sums = (each.sum(axis=0, dtype=np.int64) for each in
-                (out.delay_counts, out.delivered_bytes, out.capacity_bytes))  # fmt: skip
-        return [Pooled(Delays(compact_edges_us(), c), int(d), int(most)) for c, d, most in zip(*sums, strict=True)]
-    scenarios = [
-        _scenario(condition, place, number, FlowSpec(delay_class=delay_class, **vars(trial)))
-        for trial in trials
-        for number, place in enumerate(places, 1)
-    ]
-    every, n = simulate_many(scenarios, threads=threads), len(places)
-    found = []
-    for at in range(0, len(every), n):
-        runs, seconds = every[at : at + n], [place.duration_s for place in places]
-        delivered, capacity = (
-            sum(getattr(run, name) * 125_000 * s for run, s in zip(runs, seconds, strict=True))
-            for name in ("throughput_mbps", "capacity_mbps")
-        )
+        out = measure(_scenarios(condition, places, flow), trials, threads=threads)
+        counts = out.delay_counts.sum(axis=0, dtype=np.int64)
+        used = out.delivered_bytes.sum(axis=0) / np.maximum(out.capacity_bytes.sum(axis=0), 1)
+        return [Pooled(Delays(compact_edges_us(), c), float(u)) for c, u in zip(counts, used, strict=True)]
+    flows = [flow.model_copy(update=vars(trial)) for trial in trials]
+    every = simulate_many([s for flow in flows for s in _scenarios(condition, places, flow)], threads=threads)
+    seconds, found = [place.duration_s for place in places], []
+    for at in range(0, len(every), len(places)):
+        runs = every[at : at + len(places)]
         delay = reduce(lambda a, b: a + b, (run.queueing_delay for run in runs))
-        found.append(Pooled(delay, delivered, capacity, float(np.average([r.fairness for r in runs], weights=seconds))))
+        carried, most, fairness = (
+            float(np.average([getattr(run, name) for run in runs], weights=seconds))
+            for name in ("throughput_mbps", "capacity_mbps", "fairness")
+        )
+        found.append(Pooled(delay, carried / max(most, 1e-9), fairness))
     return found
 
 
@@ -193,42 +175,31 @@ def _cell(pooled: Pooled, target: DelayClass) -> dict[str, Any]:
     }
 
 
-def _grid(targets: Sequence[DelayClass]) -> list[dict[str, int]]:
-    """The union of the grids of all targets: the runs do not depend on the target."""
-    thresholds_us = sorted({round(target.queueing_delay_us * share) for target in targets for share in THRESHOLDS})
-    return [
-        {
-            "bandwidth_window_us": window_ms * 1000,
-            "adaptation_interval_us": interval_ms * 1000,
-            "delay_threshold_us": max(threshold_us, 1000),
-        }
-        for window_ms, interval_ms, threshold_us in product(WINDOWS_MS, INTERVALS_MS, thresholds_us)
-        if interval_ms <= window_ms
-    ]
-
-
 def _best(runs: Sequence[Pooled], target: DelayClass, limit: float) -> int:
     """The run with most use of the link within limit x target, or else the one with the least delay."""
-    delays_ms = [run.delay.percentile_ms(target.percentile) for run in runs]
-    within = [i for i, ms in enumerate(delays_ms) if ms <= limit * target.queueing_delay_us / 1000]
-    return max(within, key=lambda i: runs[i].used) if within else int(np.argmin(delays_ms))
+    delays_us = [1000 * run.delay.percentile_ms(target.percentile) for run in runs]
+    within = [i for i, delay_us in enumerate(delays_us) if delay_us <= limit * target.queueing_delay_us]
+    return max(within, key=lambda i: runs[i].used) if within else int(np.argmin(delays_us))
 
 
 def _perfect(
     condition: Condition, places: Sequence[Place], ensemble: Ensemble, *, threads: int | None
 ) -> list[dict[str, Any]]:
-    """The cell of perfect knowledge for each target, with its values."""
-    points = _grid(ensemble.classes)
+    """The cell of perfect knowledge for each target, with its values. Runs do not depend on the target."""
+    targets, names = ensemble.classes, ("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us")
+    thresholds_us = sorted({max(round(t.queueing_delay_us * share), 1000) for t in targets for share in THRESHOLDS})
+    grid = [(1000 * w, 1000 * i, t) for w, i, t in product(WINDOWS_MS, INTERVALS_MS, thresholds_us) if i <= w]
+    points = [dict(zip(names, values, strict=True)) for values in grid]
 
-    def run(points: Sequence[dict[str, int]], places: Sequence[Place]) -> list[Pooled]:
-        return _run(condition, places, [Trial("gr", values) for values in points], delay_class=0, threads=threads)
+    def run(its: Sequence[Place]) -> list[Pooled]:
+        return _run(condition, its, [Trial("gr", values) for values in points], delay_class=0, threads=threads)
 
-    first = run(points, places[::FIRST])
-    chosen = sorted({_best(first, target, limit) for target in ensemble.classes for limit in STAGE_LIMITS})
+    first = run(places[::STRIDE])
+    chosen = sorted({_best(first, target, limit) for target in targets for limit in STAGE_LIMITS})
     points = [*(points[i] for i in chosen), *require_singles(ensemble)]
-    runs = run(points, places)
-    best = [_best(runs, target, WITHIN) for target in ensemble.classes]
-    return [{**_cell(runs[i], t), "values": points[i]} for i, t in zip(best, ensemble.classes, strict=True)]
+    runs = run(places)
+    best = [_best(runs, target, WITHIN) for target in targets]
+    return [{**_cell(runs[i], target), "values": points[i]} for i, target in zip(best, targets, strict=True)]
 
 
 def shortfalls(cells: dict[str, Any], target_ms: float) -> list[str]:
@@ -237,21 +208,6 @@ def shortfalls(cells: dict[str, Any], target_ms: float) -> list[str]:
     kept = perfect is None or perfect["p95_queueing_delay_ms"] <= WITHIN * target_ms
     is_idle = perfect is not None and own["utilization"] < LEAST_USED and perfect["utilization"] > ENOUGH_USED
     return ["delay"] * (kept and own["p95_queueing_delay_ms"] > MOST_EXCESS * target_ms) + ["use"] * is_idle
-
-
-def _row_of_target(condition: Condition, target: DelayClass, cells: dict[str, Any]) -> dict[str, Any]:
-    target_ms = target.queueing_delay_us / 1000
-    short_of = shortfalls(cells, target_ms) if condition.has_criterion else []
-    return {"target_ms": target_ms, **cells, "short_of": short_of}
-
-
-def _own_trials(ensemble: Ensemble, schemes: Sequence[str]) -> dict[str, list[Trial]]:
-    """The schemes that differ by target, with a trial for each target."""
-    text = table_text(ensemble, Deployment("evaluation", "validated", 1))
-    own = {"ensemble": [Trial(ensemble.cca, ensemble_text=text)] * len(ensemble.classes)}
-    if "single" in schemes:
-        own["single"] = [Trial(ensemble.cca, values) for values in require_singles(ensemble)]
-    return own
 
 
 def run_conditions(
@@ -264,53 +220,50 @@ def run_conditions(
     threads: int | None = None,
     advance: Callable[[str], None] = lambda _name: None,
 ) -> list[dict[str, Any]]:
-    """A row for each condition, with the cells of each target by scheme.
-
-    advance: called with the condition's name when its runs are complete.
+    """A row for each condition, with the cells of each target by scheme. advance: called after each, with its name.
 
     Raises:
         TrainingError: perfect knowledge of an algorithm other than GR.
     """
     if perfect and ensemble.cca != "gr":
         raise TrainingError(f"--perfect: expected an ensemble of gr, got one of {ensemble.cca}")
-    own = _own_trials(ensemble, schemes)
+    text = table_text(ensemble, Deployment("evaluation", "validated", 1))
+    own = {"ensemble": [Trial(ensemble.cca, ensemble_text=text)] * len(ensemble.classes)}
+    if "single" in schemes:
+        own["single"] = [Trial(ensemble.cca, values) for values in require_singles(ensemble)]
     rows = []
     for condition in conditions:
-        found: dict[tuple[str, int], Pooled] = {}
-        for c in range(len(ensemble.classes)):
+        known = _perfect(condition, places, ensemble, threads=threads) if perfect and not condition.beside else []
+        targets, runs = [], dict[str, Pooled]()
+        for c, target in enumerate(ensemble.classes):
             names = [scheme for scheme in schemes if c == 0 or scheme in OWN]
             trials = [own[s][c] if s in OWN else Trial(ensemble.cca if s == "default" else s) for s in names]
-            runs = _run(condition, places, trials, delay_class=c, threads=threads)
-            found |= {(scheme, c): run for scheme, run in zip(names, runs, strict=True)}
-        known = _perfect(condition, places, ensemble, threads=threads) if perfect and not condition.beside else []
-        targets = []
-        for c, target in enumerate(ensemble.classes):
-            cells: dict[str, Any] = {s: _cell(found[s, c if s in OWN else 0], target) for s in schemes}
-            targets.append(_row_of_target(condition, target, cells | ({"perfect": known[c]} if known else {})))
-        rows.append({"condition": condition.name, "has_criterion": condition.has_criterion, "targets": targets,
-                     "holds": not any(target["short_of"] for target in targets)})  # fmt: skip
+            runs |= zip(names, _run(condition, places, trials, delay_class=c, threads=threads), strict=True)
+            cells = {scheme: _cell(runs[scheme], target) for scheme in schemes}
+            cells |= {"perfect": known[c]} if known else {}
+            target_ms = target.queueing_delay_us / 1000
+            short_of = shortfalls(cells, target_ms) if condition.has_criterion else []
+            targets.append({"target_ms": target_ms, **cells, "short_of": short_of})
+        holds = not any(target["short_of"] for target in targets)
+        rows.append({"condition": condition.name, "targets": targets, "holds": holds})
         advance(condition.name)
     return rows
 
 
 def _lines(rows: Sequence[dict[str, Any]], schemes: Sequence[str]) -> list[str]:
     """A table for each target."""
+
+    def texts(condition: str, target: dict[str, Any]) -> list[str]:
+        cells = [target[scheme] for scheme in schemes if scheme in target]
+        its = [f"{cell['p95_queueing_delay_ms']:.0f} {100 * cell['utilization']:3.0f}" for cell in cells]
+        return [condition, *its, *[""] * (len(schemes) - len(its)), "*" * bool(target["short_of"])]
+
     lines = []
     for c, target in enumerate(rows[0]["targets"]):
-        cells = [[row["targets"][c].get(scheme) for scheme in schemes] for row in rows]
-        table = table_lines(
-            [Column(f"{target['target_ms']:g} ms"), *(Column(scheme, "right") for scheme in schemes), Column("")],
-            [
-                (
-                    row["condition"],
-                    *(f"{x['p95_queueing_delay_ms']:.0f} {100 * x['utilization']:3.0f}" if x else "" for x in its),
-                    "*" * bool(row["targets"][c]["short_of"]),
-                )
-                for row, its in zip(rows, cells, strict=True)
-            ],
-        )
-        lines += [*table, ""]
-    return lines
+        columns = [Column(f"{target['target_ms']:g} ms"), *(Column(scheme, "right") for scheme in schemes), Column("")]
+        lines += [*table_lines(columns, [texts(row["condition"], row["targets"][c]) for row in rows]), ""]
+    fairness = [f"{target['ensemble']['fairness']:.2f}" for target in rows[-1]["targets"]]
+    return [*lines, f"{rows[-1]['condition']}: Jain's index {', '.join(fairness)}"]
 
 
 @click.command()
@@ -318,9 +271,9 @@ def _lines(rows: Sequence[dict[str, Any]], schemes: Sequence[str]) -> list[str]:
 @click.option("--flows", type=click.IntRange(1), default=12, show_default=True, help="Flows of each dataset")
 @click.option("--schemes", metavar='"SCHEME1 SCHEME2..."', default=" ".join(SCHEMES[len(OWN) + 1 :]),
               show_default=True, help="Other algorithms")  # fmt: skip
-@click.option("--perfect", is_flag=True, help="Search the best parameters of each cell, too, and apply the criterion")
+@click.option("--perfect", is_flag=True, help="Search the best parameters of each cell, and apply the criterion")
 def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: bool) -> None:
-    """Run an ensemble over disturbed paths, beside other algorithms.
+    """Run an ensemble over disturbed paths, and beside other flows.
 
     A cell has the 95th percentile of the queueing delay in ms, and the used share of the link in %.
 
@@ -334,12 +287,10 @@ def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: boo
         rows = run_conditions(ensemble, places_of(recordings, flows), schemes=names, perfect=perfect,
                               threads=given.threads, advance=lambda _name: terminal.advance(1))  # fmt: skip
     lines = _lines(rows, (*names, *["perfect"] * perfect))
-    fairness = [f"{target['ensemble']['fairness']:.2f}" for target in rows[-1]["targets"]]
-    lines.append(f"{rows[-1]['condition']}: Jain's index {', '.join(fairness)}")
-    line = f"delay within {MOST_EXCESS} x target, and {LEAST_USED:.0%} of the link used, where perfect knowledge can"
+    line = f"delay within {MOST_EXCESS} x target, {LEAST_USED:.0%} of the link used, where perfect knowledge does"
     if perfect:
         finish(rows, lines, line=line, as_json=given.as_json)
     elif given.as_json:
-        echo(json.dumps({"rows": rows, "line": None}, indent=1))
+        echo(json.dumps({"rows": rows}, indent=1))
     else:
-        echo("\n".join([*lines, f"* delay above {MOST_EXCESS} x target; --perfect tells whether it could be kept"]))
+        echo("\n".join([*lines, f"* delay above {MOST_EXCESS} x target; --perfect tells whether it can be kept"]))
