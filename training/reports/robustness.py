@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
@@ -34,6 +35,10 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
+from emulation.errors import EmulationError
+from emulation.mahimahi.clock import with_clock_of_mahimahi
+from emulation.mahimahi.runner import emulate_many, host_runner
+from emulation.mahimahi.translate import to_job
 from emulation.options import words_of
 from emulation.run.measures import Trial, measure
 from emulation.run.qos import Delays
@@ -52,10 +57,11 @@ FLOW_S = 120.0
 MOST_EXCESS = 1.25
 LEAST_USED, ENOUGH_USED = 0.75, 0.85
 WITHIN = 1.02
-STRIDE = 6
+STRIDE = 4
 STAGE_LIMITS = (0.85, 0.95, WITHIN, 1.1, 1.25)  # x target
 WINDOWS_MS, INTERVALS_MS = (15, 60, 150, 400), (3, 20)
 THRESHOLDS = (0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.2)  # x target
+KERNEL, KERNEL_CELLS, KERNEL_S = ("kernel", "simulator"), 12, 60.0
 OWN = ("ensemble", "single")  # schemes that differ by target
 SCHEMES = (*OWN, "default", "cubic", "bbr", "bbr3", "vegas")
 
@@ -250,13 +256,43 @@ def run_conditions(
     return rows
 
 
+def on_kernel(
+    ensemble: Ensemble, places: Sequence[Place], *, conditions: Sequence[Condition] = CONDITIONS
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """One flow in each of the first KERNEL_CELLS conditions, on this machine's kernel and in the simulator.
+
+    Targets and places alternate. Returns the rows, and the names of the other conditions, most of which Mahimahi lacks.
+    """
+    runner, text = host_runner(), table_text(ensemble, Deployment("evaluation", "validated", 1))
+    chosen: list[tuple[str, DelayClass, Scenario]] = []
+    for condition in conditions:
+        at, c = len(chosen), len(chosen) % len(ensemble.classes)
+        recording, start_s, duration_s = places[at * len(places) // KERNEL_CELLS % len(places)]
+        flow = FlowSpec(cca=ensemble.cca, ensemble_text=text, delay_class=c)
+        [scenario] = _scenarios(condition, [Place(recording, start_s, min(duration_s, KERNEL_S))], flow)
+        with suppress(EmulationError):
+            if at < KERNEL_CELLS and to_job(scenario, runner):
+                chosen.append((condition.name, ensemble.classes[c], scenario))
+    scenarios = [scenario for _, _, scenario in chosen]
+    pairs = zip(emulate_many(scenarios), simulate_many([*map(with_clock_of_mahimahi, scenarios)]), strict=True)
+    rows = [
+        {"condition": name, "target_ms": target.queueing_delay_us / 1000}
+        | {k: _cell(Pooled(r.queueing_delay, r.utilization), target) for k, r in zip(KERNEL, pair, strict=True)}
+        for (name, target, _), pair in zip(chosen, pairs, strict=True)
+    ]
+    return rows, [c.name for c in conditions if c.name not in [name for name, _, _ in chosen]]
+
+
+def _text(cell: dict[str, Any]) -> str:
+    return f"{cell['p95_queueing_delay_ms']:.0f} {100 * cell['utilization']:3.0f}"
+
+
 def _lines(rows: Sequence[dict[str, Any]], schemes: Sequence[str]) -> list[str]:
     """A table for each target."""
 
     def texts(condition: str, target: dict[str, Any]) -> list[str]:
-        cells = [target[scheme] for scheme in schemes if scheme in target]
-        its = [f"{cell['p95_queueing_delay_ms']:.0f} {100 * cell['utilization']:3.0f}" for cell in cells]
-        return [condition, *its, *[""] * (len(schemes) - len(its)), "*" * bool(target["short_of"])]
+        cells = (_text(target[scheme]) if scheme in target else "" for scheme in schemes)
+        return [condition, *cells, "*" * bool(target["short_of"])]
 
     lines = []
     for c, target in enumerate(rows[0]["targets"]):
@@ -272,7 +308,9 @@ def _lines(rows: Sequence[dict[str, Any]], schemes: Sequence[str]) -> list[str]:
 @click.option("--schemes", metavar='"SCHEME1 SCHEME2..."', default=" ".join(SCHEMES[len(OWN) + 1 :]),
               show_default=True, help="Other algorithms")  # fmt: skip
 @click.option("--perfect", is_flag=True, help="Search the best parameters of each cell, and apply the criterion")
-def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: bool) -> None:
+@click.option("--runner", type=click.Choice(["simulator", "mahimahi"]), default="simulator", show_default=True,
+              help=f"mahimahi: {KERNEL_CELLS} cells on this machine's kernel, beside the simulator")  # fmt: skip
+def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: bool, runner: str) -> None:
     """Run an ensemble over disturbed paths, and beside other flows.
 
     A cell has the 95th percentile of the queueing delay in ms, and the used share of the link in %.
@@ -284,7 +322,15 @@ def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: boo
     names = (*OWN, "default", *words_of(schemes))
     with given.read() as (ensemble, _, recordings, terminal):
         terminal.phase("running flows", total=len(CONDITIONS))
-        rows = run_conditions(ensemble, places_of(recordings, flows), schemes=names, perfect=perfect,
+        places = places_of(recordings, flows)
+        if runner == "mahimahi":
+            rows, left_out = on_kernel(ensemble, places)
+            texts = [[row["condition"], f"{row['target_ms']:g} ms", *(_text(row[k]) for k in KERNEL)] for row in rows]
+            columns = (Column(heading, "right") for heading in ("target", *KERNEL))
+            lines = [*table_lines([Column("condition"), *columns], texts), f"left out: {', '.join(left_out)}"]
+            echo(json.dumps({"rows": rows, "left_out": left_out}, indent=1) if given.as_json else "\n".join(lines))
+            return
+        rows = run_conditions(ensemble, places, schemes=names, perfect=perfect,
                               threads=given.threads, advance=lambda _name: terminal.advance(1))  # fmt: skip
     lines = _lines(rows, (*names, *["perfect"] * perfect))
     line = f"delay within {MOST_EXCESS} x target, {LEAST_USED:.0%} of the link used, where perfect knowledge does"

@@ -9,9 +9,12 @@ from click.testing import CliRunner
 from links import epochs_of_links, recording, study, workload
 from small import RECORDINGS, small
 
+from emulation.mahimahi.translate import Runner
+from emulation.run.simulator import simulate_many
 from kmod.ensemble import Ensemble
 from training.cli import train
 from training.errors import TrainingError
+from training.reports import robustness
 from training.reports import search as search_report
 from training.reports.bound import bounds
 from training.reports.cli import report
@@ -122,6 +125,18 @@ def test_company_shares_the_link_and_may_push_the_delay_beyond_the_target(traine
     assert "fairness" not in alone
     assert 0.5 < two["fairness"] < 1.0
     assert cubic["p95_queueing_delay_ms"] > 2 * alone["p95_queueing_delay_ms"]
+
+
+def test_the_kernel_runs_the_conditions_that_mahimahi_can_do(
+    trained: Ensemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = Runner(name="mahimahi", algorithms={"gr": "gr"}, tunable=frozenset({"gr"}))
+    monkeypatch.setattr(robustness, "host_runner", lambda: runner)
+    monkeypatch.setattr(robustness, "emulate_many", simulate_many)
+    rows, left_out = robustness.on_kernel(trained, places_of(UNSEEN, 2))
+    assert [row["target_ms"] for row in rows] == [50, 100] * 6
+    assert {"CoDel", "jitter 10 ms", "drawn: cellular", "outages of 1 s"} < set(left_out)
+    assert sorted([*left_out, *(row["condition"] for row in rows)]) == sorted(c.name for c in CONDITIONS)
 
 
 def test_made_traces_are_compared_with_what_they_were_fitted_on(trained: Ensemble) -> None:
