@@ -197,15 +197,14 @@ def _perfect(
     grid = [(1000 * w, 1000 * i, t) for w, i, t in product(WINDOWS_MS, INTERVALS_MS, thresholds_us) if i <= w]
     points = [dict(zip(names, values, strict=True)) for values in grid]
 
-    def run(its: Sequence[Place]) -> list[Pooled]:
-        return _run(condition, its, [Trial("gr", values) for values in points], delay_class=0, threads=threads)
+    def run(its: Sequence[dict[str, int]], at: Sequence[Place]) -> list[Pooled]:
+        return _run(condition, at, [Trial("gr", values) for values in its], delay_class=0, threads=threads)
 
-    first = run(places[::STRIDE])
+    first = run(points, places[::STRIDE])
     chosen = sorted({_best(first, target, limit) for target in targets for limit in STAGE_LIMITS})
     points = [*(points[i] for i in chosen), *require_singles(ensemble)]
-    runs = run(places)
-    best = [_best(runs, target, WITHIN) for target in targets]
-    return [{**_cell(runs[i], target), "values": points[i]} for i, target in zip(best, targets, strict=True)]
+    runs = run(points, places)
+    return [{**_cell(runs[i], t), "values": points[i]} for t in targets for i in [_best(runs, t, WITHIN)]]
 
 
 def shortfalls(cells: dict[str, Any], target_ms: float) -> list[str]:
@@ -245,12 +244,11 @@ def run_conditions(
             names = [scheme for scheme in schemes if c == 0 or scheme in OWN]
             trials = [own[s][c] if s in OWN else Trial(ensemble.cca if s == "default" else s) for s in names]
             runs |= zip(names, _run(condition, places, trials, delay_class=c, threads=threads), strict=True)
-            cells = {scheme: _cell(runs[scheme], target) for scheme in schemes}
-            cells |= {"perfect": known[c]} if known else {}
+            cells = {s: _cell(runs[s], target) for s in schemes} | ({"perfect": known[c]} if known else {})
             target_ms = target.queueing_delay_us / 1000
             short_of = shortfalls(cells, target_ms) if condition.has_criterion else []
             targets.append({"target_ms": target_ms, **cells, "short_of": short_of})
-        holds = not any(target["short_of"] for target in targets)
+        holds = not any(its["short_of"] for its in targets)
         rows.append({"condition": condition.name, "targets": targets, "holds": holds})
         advance(condition.name)
     return rows
