@@ -325,7 +325,8 @@ def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: boo
             rows, left_out = on_kernel(ensemble, places)
             texts = [[row["condition"], f"{row['target_ms']:g} ms", *(_text(row[k]) for k in KERNEL)] for row in rows]
             columns = (Column(heading, "right") for heading in ("target", *KERNEL))
-            lines = [*table_lines([Column("condition"), *columns], texts), f"left out: {', '.join(left_out)}"]
+            texts += [[name, "left out", "", ""] for name in left_out]
+            lines = table_lines([Column("condition"), *columns], texts)
             echo(json.dumps({"rows": rows, "left_out": left_out}, indent=1) if given.as_json else "\n".join(lines))
             return
         rows = run_conditions(ensemble, places, schemes=names, perfect=perfect,
