@@ -225,8 +225,11 @@ def test_a_study_that_is_not_there_is_refused(folder: Path) -> None:
 
 def test_a_report_exits_1_and_says_so_where_its_line_does_not_hold(folder: Path, trained: dict) -> None:
     del trained
-    options = ["robustness", str(folder / "gr.json"), "--traces", str(folder), "--json"]
-    result = CliRunner().invoke(report, options, catch_exceptions=False)
+    options = ["robustness", str(folder / "gr.json"), "--traces", str(folder), "--flows", "1", "--schemes", "reno"]
+    text = CliRunner().invoke(report, options, catch_exceptions=False).stdout
+    assert "* delay above 1.25 x target" in text
+    assert all(len(line) <= 100 for line in text.splitlines())
+    result = CliRunner().invoke(report, [*options, "--perfect", "--json"], catch_exceptions=False)
     figures = json.loads(result.stdout)
     assert figures["holds"] == all(row["holds"] for row in figures["rows"])
     assert result.exit_code == (0 if figures["holds"] else 1)

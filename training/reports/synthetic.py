@@ -25,7 +25,7 @@ from kmod.ensemble import Ensemble
 from kmod.tables import Column, table_lines
 from training.errors import TrainingError
 from training.reports.arguments import ReportArguments, finish, of_ensemble
-from training.reports.robustness import Condition, run_conditions
+from training.reports.robustness import Condition, Place, run_conditions
 
 MOST_POINTS = 0.03
 MOST_DELAY_SHARE = 0.15
@@ -56,9 +56,10 @@ def run_both(
             continue
         made = _make(fit(recorded), seed)
         both = [
-            run_conditions(ensemble, traces, conditions=[Condition(what)], threads=threads)[0]["targets"]
+            run_conditions(ensemble, [Place(r, 0, r.duration_s) for r in traces], conditions=[Condition(what)],
+                           schemes=["ensemble"], threads=threads)[0]["targets"]
             for what, traces in (("recorded", recorded), ("made", made))
-        ]
+        ]  # fmt: skip
         left_out = len(every) - len(recorded)
         rows += [{**_row(name, *pair), "links_left_out": left_out} for pair in zip(*both, strict=True)]
         advance(name)
@@ -78,13 +79,14 @@ def _make(model: TraceModel, seed: int) -> list[Recording]:
 
 
 def _row(dataset: str, recorded: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
-    points = made["utilization"] - recorded["utilization"]
-    share = made["p95_queueing_delay_ms"] / max(recorded["p95_queueing_delay_ms"], 1e-9) - 1
+    old, new = recorded["ensemble"], made["ensemble"]
+    points = new["utilization"] - old["utilization"]
+    share = new["p95_queueing_delay_ms"] / max(old["p95_queueing_delay_ms"], 1e-9) - 1
     return {
         "dataset": dataset,
         "target_ms": recorded["target_ms"],
-        "recorded": {key: recorded[key] for key in ("p95_queueing_delay_ms", "utilization")},
-        "made": {key: made[key] for key in ("p95_queueing_delay_ms", "utilization")},
+        "recorded": old,
+        "made": new,
         "utilization_difference": round(points, 4),
         "delay_difference": round(share, 4),
         "holds": abs(points) <= MOST_POINTS and abs(share) <= MOST_DELAY_SHARE,
