@@ -232,11 +232,10 @@ class Epochs(Workload):
     def _trained(self) -> list[int]:
         """The levels of the second axis that train. A gap between ACKs that few epochs have takes the nearest one's."""
         count = 1 if self._second is None else self._second.count
-        if self._by_path:
+        if self._second is None or self._by_path:
             return list(range(count))
         own = Counter(epoch.second for epoch in self.epochs)
-        most = max(own.values(), default=0)
-        return [second for second in range(count) if own[second] >= min(self._settings.minimum, max(most, 1))]
+        return [second for second in range(count) if own[second] >= self._settings.minimum] or [0]
 
     def _nearest(self, state: State) -> State:
         """The state, with the nearest level of the second axis that trains."""
