@@ -92,14 +92,13 @@ def gain_figure(figures: dict[str, Any]) -> Figure:
     """Return the picture of the gain.
 
     The left panel has a point for the percentile of each flow of ten minutes over its target, and the share of flows
-    that meet it. The right panel has the delay of each level over its target, if there is more than one level.
+    that meet it. Where no recording lasts ten minutes, it has a point for the percentile of all packets. The right
+    panel has the delay of each level over its target, if there is more than one level.
     """
     from emulation.figure import columns_that_fit, new_figure
 
-    panels: list[tuple[Any, float, Any]] = []
-    if figures["targets"][0]["flows"]:
-        panels.append((_draw_flows, 7.5, "outside lower left"))
-    if len({row["level"] for row in figures["levels"]}) > 1 or not panels:
+    panels: list[tuple[Any, float, Any]] = [(_draw_flows, 7.5, "outside lower left")]
+    if len({row["level"] for row in figures["levels"]}) > 1:
         panels.append((_draw_levels, 7.5, "outside lower right"))
     widths_in = [width_in for _, width_in, _ in panels]
     figure = new_figure(sum(widths_in), 5.6)
@@ -127,12 +126,15 @@ def _draw_flows(axes: Axes, figures: dict[str, Any]) -> None:
         for j, (scheme, name) in enumerate(_NAMES.items()):
             row = _rows(figures, scheme)[i]
             height = i * (len(_NAMES) + 0.6) + j
-            ratios = [delay_ms / target["target_ms"] for delay_ms in row["flows_p95_ms"]]
+            delays_ms = row["flows_p95_ms"] or [row["p95_queueing_delay_ms"]]
+            ratios = [delay_ms / target["target_ms"] for delay_ms in delays_ms]
             heights = [height + 0.6 * ((n * 0.618) % 1 - 0.5) for n in range(len(ratios))]
             axes.plot(ratios, heights, linestyle="", marker="o", markersize=2.5, alpha=0.5, color=_COLOURS[scheme],
                       label=name if not i else "")  # fmt: skip
-            labels.append((height, f"{target['target_ms']:g} ms: {row['flows_within']:.0%} of flows,\n"
-                                   f"{row['flows_utilization']:.1%} of the link"))  # fmt: skip
+            shown = f"{target['target_ms']:g} ms"
+            if row["flows"]:
+                shown += f": {row['flows_within']:.0%} of flows,\n{row['flows_utilization']:.1%} of the link"
+            labels.append((height, shown))
     axes.axvline(WITHIN, color=_TARGET, linestyle=":", linewidth=1, label="target met: left of this line")
     # A flow on a short buffer can lie far to the left; where is of no interest.
     axes.set(xscale="log", xlabel="95th percentile of a flow's queueing delay / target", xlim=(0.1, None))
@@ -141,7 +143,9 @@ def _draw_flows(axes: Axes, figures: dict[str, Any]) -> None:
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_yticks([height for height, _ in labels], [text for _, text in labels], fontsize=8)
     axes.invert_yaxis()
-    axes.set_title("flows of ten minutes: how many meet their target", fontsize=10)
+    has_flows = figures["targets"][0]["flows"]
+    title = "flows of ten minutes: how many meet their target" if has_flows else "recordings of less than ten minutes"
+    axes.set_title(title, fontsize=10)
 
 
 def _draw_levels(axes: Axes, figures: dict[str, Any]) -> None:

@@ -107,7 +107,7 @@ def test_the_picture_and_the_tables_hold_every_scheme(figures: dict) -> None:
     one_level = with_flows | {
         "levels": [row for row in figures["levels"] if row["level"] == figures["levels"][0]["level"]]
     }
-    for shown, panels in ((figures, 1), (with_flows, 2), (one_level, 1)):
+    for shown, panels in ((figures, 2), (with_flows, 2), (one_level, 1), (figures | {"levels": []}, 1)):
         figure = gain_figure(shown)
         assert is_inside(figure)
         assert len(figure.axes) == panels
