@@ -157,6 +157,8 @@ def _target(text: str) -> tuple[int, float]:
 def _row(text: str, status: str) -> dict[str, Any]:
     """Return the level, its bounds in Mbit/s and the parameters of the row on which most epochs began.
 
+    The bounds are None if there is only one level.
+
     text: the table with a linear axis of throughput. status: the file of this name.
     """
     lines = [line.split()[1:] for line in status.splitlines() if line.startswith("row ")]
@@ -164,11 +166,12 @@ def _row(text: str, status: str) -> dict[str, Any]:
     if not rows:
         return {"level": None, "level_mbps": None, "parameters": None}
     level = int(max(rows, key=lambda row: int(row["visits"]))["state"])
-    step_mbps = int(_header(text, "axis")[2]) * 8e-6
+    _, _, step_bytes_per_s, count, *_ = _header(text, "axis")
+    step_mbps = int(step_bytes_per_s) * 8e-6
     values = _header(text, f"{level} {DELAY_CLASS}")[1:]
     return {
         "level": level,
-        "level_mbps": [level * step_mbps, (level + 1) * step_mbps],
+        "level_mbps": [level * step_mbps, (level + 1) * step_mbps] if int(count) > 1 else None,
         "parameters": dict(zip(_header(text, "columns"), map(int, values), strict=True)),
     }
 
@@ -178,9 +181,11 @@ def flow_lines(figures: Mapping[str, Any]) -> list[str]:
     delay_ms, target_ms = figures["queueing_delay_ms"], figures["target_ms"]
     row = "none, because the flow did not end its slow start"
     if figures["level"] is not None:
-        low, high = figures["level_mbps"]
         values = ", ".join(f"{name} {value}" for name, value in figures["parameters"].items())
-        row = f"the flow measured {low:g} to {high:g} Mbit/s (level {figures['level']}) and took {values}"
+        row = f"the flow took {values}"
+        if figures["level_mbps"] is not None:
+            low, high = figures["level_mbps"]
+            row = f"the flow measured {low:g} to {high:g} Mbit/s (level {figures['level']}) and took {values}"
     return [
         f"link:   {figures['link']}, {FLOW_S:g} s of it, round trip {RTT_MS} ms",
         f"row:    {row}",
