@@ -102,6 +102,8 @@ def evaluate(
         raise click.UsageError("--against: expected it without --require, --require-gain and --levels")
     if against is not None and paths_name is not None:
         raise click.UsageError("--against: expected it without --paths")
+    if paths_name is not None and (rtt_ms, buffer_pkts, loss) != (100.0, 1000, 0.0):
+        raise click.UsageError("--paths: expected it without --rtt-ms, --buffer-pkts and --loss, which it draws")
     path = LinkPath(
         rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss, paths=None if paths_name is None else read_paths(paths_name)
     )

@@ -23,28 +23,30 @@ class ThroughputAxis(StudyPart):
         return Axis(name, "linear", self.step_kbps * BYTES_PER_S, self.count)
 
 
-class RttAxis(StudyPart):
-    """Minimum RTT in octaves from the shortest on, each in equal parts; what is shorter belongs to the first level."""
+class TimeAxis(StudyPart):
+    """A time in octaves, each in equal parts; what is shorter belongs to the first level."""
+
+    shortest_ms: int = Field(ge=1, le=10_000)
+    per_octave: int = Field(1, ge=1, le=8)
+    count: int = Field(ge=1, le=16, description="levels; what is longer belongs to the last one")
+
+    def axis(self, name: str) -> Axis:
+        """As an ensemble has it."""
+        return Axis(name, "log", self.shortest_ms * 1000, self.count, self.per_octave)
+
+
+class RttAxis(TimeAxis):
+    """Minimum RTT."""
 
     shortest_ms: int = Field(20, ge=1, le=10_000)
-    per_octave: int = Field(1, ge=1, le=8)
     count: int = Field(4, ge=1, le=8, description="levels; what is longer belongs to the last one")
 
-    def axis(self, name: str) -> Axis:
-        """As an ensemble has it."""
-        return Axis(name, "log", self.shortest_ms * 1000, self.count, self.per_octave)
 
-
-class AckGapAxis(StudyPart):
-    """Gap between ACKs in octaves. What is shorter belongs to the first level, as does a flow's first epoch."""
+class AckGapAxis(TimeAxis):
+    """Gap between ACKs. A flow's first epoch belongs to the first level, too."""
 
     shortest_ms: int = Field(2, ge=1, le=1000)
-    per_octave: int = Field(1, ge=1, le=8)
     count: int = Field(6, ge=1, le=16, description="levels; what is longer belongs to the last one")
-
-    def axis(self, name: str) -> Axis:
-        """As an ensemble has it."""
-        return Axis(name, "log", self.shortest_ms * 1000, self.count, self.per_octave)
 
 
 class LimitAxis(StudyPart):
