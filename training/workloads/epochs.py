@@ -217,7 +217,7 @@ class Epochs(Workload):
         piece = epoch.recording.cut(begin_ms, epoch.end_ms)
         scenario = Scenario(
             name=piece.name,
-            link=self._link(piece, epoch.second, of=epoch.recording),
+            link=self._link(piece, epoch.second, of=epoch.recording, from_s=begin_ms / 1000),
             flows=(FlowSpec(cca=self._setting.cca),),
             duration_s=(epoch.end_ms - begin_ms) / 1000,
             warmup_s=(epoch.start_ms - begin_ms) / 1000,
@@ -255,13 +255,15 @@ class Epochs(Workload):
         minimum = max(sample.minimum, self._settings.minimum)
         return gather(state[0], by_level(its), minimum=minimum, maximum=maximum, reach=sample.borrow_levels)
 
-    def _link(self, piece: Recording, second: int, *, of: Recording) -> LinkSpec:
-        """The path of a recording, or of a part of it, with this piece of it as its bottleneck."""
+    def _link(self, piece: Recording, second: int, *, of: Recording, from_s: float = 0.0) -> LinkSpec:
+        """The path of a recording with its part from from_s on, `piece`, as the bottleneck."""
         link, paths = self._settings.link, self._settings.paths
         rtt = second if self._by_path else 0
         if paths is None:
             return LinkSpec(trace=piece.trace, rtt_ms=self.paths_ms[rtt], buffer_pkts=link.buffer_pkts, loss=link.loss)
-        fields = paths.draw(f"{of.trace.digest} {rtt}", seed=self._setting.seed, duration_s=piece.duration_s)
+        fields = paths.draw(
+            f"{of.trace.digest} {rtt}", seed=self._setting.seed, duration_s=of.duration_s, from_s=from_s
+        )
         if self._by_path:
             fields["rtt_ms"] = self.paths_ms[rtt]
         return LinkSpec(trace=piece.trace, **fields)

@@ -17,7 +17,7 @@ A range is drawn from evenly on a logarithmic scale. An element with a `share` i
     stall_ms         the receiver's host stands still for so long, after each stall_every_s
     outage_s         nothing is delivered for so long, once in outage_every_s
 
-The draw of a case depends on the seed and the case's name alone. So all candidates meet the same paths.
+A draw depends on the seed, the name of the run and its length alone. So all candidates meet the same paths.
 
 DEVIATION: a second flow is not among the elements. Beside one that fills the buffer no parameter keeps a delay target,
 so such cases would say nothing about parameters. `ccatune report robustness` has them.
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator
 
 from emulation.errors import EmulationError
 from emulation.scenario.files import first_fault, read_document
@@ -87,8 +87,15 @@ class PathsSettings(StudyPart):
     stall_ms: Pauses | None = None
     outage_s: Pauses | None = None
 
-    def draw(self, name: str, *, seed: int, duration_s: float) -> dict[str, Any]:
-        """The fields of a LinkSpec around its rate, for a run of duration_s."""
+    @field_validator("ack_interval_ms")
+    @classmethod
+    def _at_most_one(cls, some: tuple[Some, ...]) -> tuple[Some, ...]:
+        if sum(each.share for each in some) > 1:
+            raise ValueError(f"expected shares that add up to at most 1, got {[each.share for each in some]}")
+        return some
+
+    def draw(self, name: str, *, seed: int, duration_s: float, from_s: float = 0.0) -> dict[str, Any]:
+        """The fields of a LinkSpec around its rate, for a run of duration_s; or for the part of it from from_s on."""
         place = hashlib.sha256(f"{seed} {name}".encode()).digest()
         rng = np.random.default_rng(np.frombuffer(place, dtype=np.uint32).tolist())
 
@@ -116,7 +123,7 @@ class PathsSettings(StudyPart):
         for pauses, seconds in ((self.stall_ms, 1e-3), (self.outage_s, 1.0)):
             (its,) = rng.spawn(1)
             if pauses is not None and its.random() < pauses.share:
-                behind.append(_pausing(its, pauses, seconds=seconds, duration_s=duration_s))
+                behind.append(_pausing(its, pauses, seconds=seconds, duration_s=duration_s, from_s=from_s))
         return {
             "rtt_ms": rtt_ms,
             "buffer_pkts": buffer_pkts,
@@ -127,15 +134,22 @@ class PathsSettings(StudyPart):
         }
 
 
-def _pausing(rng: np.random.Generator, pauses: Pauses, *, seconds: float, duration_s: float) -> AccessLink:
-    """A fast link that stands still now and then. seconds: of the unit of the range."""
-    steps, at_s = [RateStep(at_s=0, rate_mbps=FAST_MBPS)], 0.0
+def _pausing(
+    rng: np.random.Generator, pauses: Pauses, *, seconds: float, duration_s: float, from_s: float
+) -> AccessLink:
+    """A fast link that stands still now and then. seconds: of the unit of the range.
+
+    The run begins at a random instant between two pauses.
+    """
+    at_s = -float(rng.random()) * drawn(rng, pauses.every_s) - from_s
+    steps = [RateStep(at_s=0, rate_mbps=FAST_MBPS)]
     while True:
         at_s += drawn(rng, pauses.every_s)
         end_s = at_s + drawn(rng, pauses.between) * seconds
-        if end_s >= duration_s:
+        if end_s + from_s >= duration_s:
             return AccessLink(steps=tuple(steps), buffer_pkts=None)
-        steps += [RateStep(at_s=at_s, rate_mbps=0), RateStep(at_s=end_s, rate_mbps=FAST_MBPS)]
+        if at_s > 0:
+            steps += [RateStep(at_s=at_s, rate_mbps=0), RateStep(at_s=end_s, rate_mbps=FAST_MBPS)]
         at_s = end_s
 
 

@@ -13,7 +13,7 @@ from emulation.scenario.model import LinkSpec
 from training.errors import TrainingError
 from training.study import StudySettings
 from training.workloads import Sample
-from training.workloads.paths import FOLDER, read_paths
+from training.workloads.paths import FOLDER, PathsSettings, read_paths
 
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
@@ -50,6 +50,19 @@ def test_an_element_does_not_change_the_draws_of_the_others() -> None:
         assert set(other["behind"]) <= set(one["behind"])
 
 
+def test_a_part_of_a_run_has_the_pauses_of_the_run() -> None:
+    always = {"share": 1, "between": [1, 1], "every_s": [5, 20]}
+    paths = PathsSettings.model_validate({"name": "x", "rtt_ms": [50, 50], "buffer_pkts": [9, 9], "outage_s": always})
+
+    def pauses(from_s: float) -> list[float]:
+        (element,) = paths.draw("run", seed=1, duration_s=120, from_s=from_s)["behind"]
+        return [round(step.at_s + from_s, 6) for step in element.steps if step.rate_mbps == 0]
+
+    whole = pauses(0)
+    assert len(whole) >= 6
+    assert pauses(60) == [at_s for at_s in whole if at_s > 60]
+
+
 def test_each_piece_of_a_recording_has_a_path_of_its_own_for_all_its_epochs() -> None:
     workload = {"kind": "epochs", "minimum": 1, "maximum": 50, "piece_s": 60, "warmup_s": 1, "shortest_s": 5}
     settings = study(workload={**workload, "paths": "cellular"}, clock={"epoch_s": 10})
@@ -73,6 +86,11 @@ def test_each_piece_of_a_recording_has_a_path_of_its_own_for_all_its_epochs() ->
         (None, r"expected a file, or a name in configs/paths \(cellular, satellite, wifi, wired\)"),
         ("rtt_ms: [20, 10]\nbuffer_pkts: [1, 2]", "rtt_ms: .*expected two ends above 0, the lower one first"),
         ("rtt_ms: [20, 30]\nbuffer_pkts: [1, 2]\nwind: 3", "wind"),
+        (
+            "rtt_ms: [20, 30]\nbuffer_pkts: [1, 2]\nack_interval_ms: [{share: 0.6, between: [1, 2]}, "
+            "{share: 0.6, between: [3, 4]}]",
+            "ack_interval_ms: .*add up to at most 1",
+        ),
     ],
 )
 def test_a_wrong_distribution_is_refused_with_its_place(tmp_path: Path, text: str | None, message: str) -> None:
