@@ -317,6 +317,8 @@ def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: boo
     Example:
       ccatune report robustness gr.json --dataset pqsa-4g --perfect
     """
+    if runner == "mahimahi" and perfect:
+        raise click.UsageError("--perfect: expected it without --runner mahimahi, which searches nothing")
     names = (*OWN, "default", *words_of(schemes))
     with given.read() as (ensemble, _, recordings, terminal):
         terminal.phase("running flows", total=len(CONDITIONS))
