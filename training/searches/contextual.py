@@ -249,5 +249,6 @@ def fit(
     with _one_thread(torch):
         model = earlier or Model(torch, settings, features=features, positions=positions.shape[1], outputs=outputs,
                                  seed=seed)  # fmt: skip
-        model.learn(cases, positions, outputs, seed=seed, steps=max(settings.steps // (LATER_FITS if earlier else 1), 1))
+        steps = max(settings.steps // LATER_FITS, 1) if earlier else settings.steps
+        model.learn(cases, positions, outputs, seed=seed, steps=steps)
     return model
