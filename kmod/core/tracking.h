@@ -8,11 +8,11 @@
  * up for, such as those before the first step.) The class allows the share a (5 % for the
  * 95th percentile).
  *
- * The delay of a packet is the least one that was measured in its part of TRACKING_PART_US,
- * because a queue changes slowly, and all packets of a part meet about the same one. What
- * the others of the part waited longer is due to a radio that holds data or to an uplink
- * that bunches ACKs. No smaller T can shorten it. If it counted, T would fall to its bound
- * on such a path, and leave up to half of the link unused.
+ * Not every delay is due to a queue. A radio may hold data, and an uplink may hold ACKs.
+ * No smaller T shortens these delays. If they counted, T would fall to its bound on such a
+ * path, and leave up to half of the link unused. The time is therefore divided into parts of
+ * TRACKING_PART_US. A queue hardly changes in so short a time, so the least delay of a part
+ * is about that of the queue. It counts as the delay of all packets of the part.
  *
  * In each step, with n packets of which l came late,
  *
@@ -135,22 +135,31 @@ CCA_FN void tracking_step(struct tracking *t, const struct tracking_params *p,
 	t->interval_us = cca_min_u32(2 * t->interval_us, TRACKING_LAST_US);
 }
 
-/* Counts the packets of an ACK in their part. At its end they count in the step; returns true. */
-CCA_FN bool tracking_end_part(struct tracking *t, const struct cca_ack *ack, u32 delay_us,
-			      u32 target_us)
+/* Counts the packets of the part in the step. */
+CCA_FN void tracking_end_part(struct tracking *t, u32 target_us)
 {
+	u32 pkts = cca_min_u32(t->part_pkts, CCA_MAX_PKTS - t->pkts);
+
+	t->pkts += pkts;
+	if (t->part_delay_us > target_us - target_us / 32)
+		t->late_pkts += pkts;
+	t->part_pkts = 0;
+}
+
+/* Counts the packets of an ACK in its part. Returns whether it is the first ACK of a new part. */
+CCA_FN bool tracking_count(struct tracking *t, const struct cca_ack *ack, u32 delay_us,
+			   u32 target_us)
+{
+	bool is_new = cca_elapsed_us(ack->now_us, t->part_start_us) >= TRACKING_PART_US;
+
+	if (is_new) {
+		tracking_end_part(t, target_us);
+		t->part_start_us = ack->now_us;
+	}
 	if (!t->part_pkts || delay_us < t->part_delay_us)
 		t->part_delay_us = delay_us;
 	t->part_pkts += cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS - t->part_pkts);
-	if (cca_elapsed_us(ack->now_us, t->part_start_us) < TRACKING_PART_US)
-		return false;
-	t->part_start_us = ack->now_us;
-	t->part_pkts = cca_min_u32(t->part_pkts, CCA_MAX_PKTS - t->pkts);
-	t->pkts += t->part_pkts;
-	if (t->part_delay_us > target_us - target_us / 32)
-		t->late_pkts += t->part_pkts;
-	t->part_pkts = 0;
-	return true;
+	return is_new;
 }
 
 /*
@@ -171,7 +180,7 @@ CCA_FN bool tracking_on_ack(struct tracking *t, const struct tracking_params *p,
 					       cca_elapsed_us(ack->now_us, c->acked.newest_us));
 	if (ack->app_limited || !ack->rtt_us)
 		return false;
-	if (!tracking_end_part(t, ack, queueing_delay_us, c->target_us))
+	if (!tracking_count(t, ack, queueing_delay_us, c->target_us))
 		return false;
 	elapsed_us = cca_elapsed_us(ack->now_us, t->step_start_us);
 	if (elapsed_us < t->interval_us || t->pkts < TRACKING_LEAST_PKTS)

@@ -62,14 +62,19 @@ static u32 value(void)
 static u32 acks(u32 count, u32 late, u32 span_us)
 {
 	u64 start_us = f.ack.now_us;
+	struct cca_ack end;
 	u32 i, steps = 0;
 
 	for (i = 0; i < count; i++) {
 		f.ack.now_us = start_us + (u64)span_us * (i + 1) / count;
-		f.t.part_start_us = f.ack.now_us - TRACKING_PART_US;
+		f.t.part_start_us = f.ack.now_us;
 		steps += tracking_on_ack(&f.t, &f.p, &f.c, &f.ack,
 					 i < late ? LATE_US : LATE_US - 1);
 		f.c.acked.newest_us = f.ack.now_us;
+		f.t.part_start_us = f.ack.now_us - TRACKING_PART_US;
+		end = f.ack;
+		end.acked_pkts = 0;
+		steps += tracking_on_ack(&f.t, &f.p, &f.c, &end, 0);
 	}
 	return steps;
 }
@@ -104,11 +109,15 @@ TEST(a_part_is_late_if_all_of_its_packets_are)
 
 	FOR_ROWS(cases) {
 		open_flow(on);
-		/* Four parts of ten ACKs. One ACK of each of the first `on_time` is on time. */
-		for (i = 0; i < 40; i++) {
-			f.ack.now_us += i % 10 == 9 ? TRACKING_PART_US - 9 * MS : MS;
+		/*
+		 * Four parts of ten ACKs, and the first ACK of a fifth one, which does not count yet.
+		 * One ACK of each of the first `on_time` is on time: the last one of the part.
+		 */
+		f.ack.now_us += TRACKING_PART_US - MS;
+		for (i = 0; i <= 40; i++) {
+			f.ack.now_us += i && i % 10 == 0 ? 3 * TRACKING_PART_US : MS;
 			tracking_on_ack(&f.t, &f.p, &f.c, &f.ack,
-					i % 10 == 3 && i / 10 < c->on_time ? 0 : LATE_US);
+					i % 10 == 9 && i / 10 < c->on_time ? 0 : LATE_US);
 		}
 		CHECK_EQ(f.t.pkts, 40);
 		CHECK_EQ(f.t.late_pkts, c->late_pkts);
