@@ -79,6 +79,12 @@ class Recording:
         trace = self.trace.slice(start_ms, end_ms)
         return Recording(f"{self.name}[{start_ms}:{end_ms}]", self.dataset, trace, find_gaps(trace), self.files)
 
+    def pieces(self, length_ms: int) -> list[Recording]:
+        """Pieces of this length that carry anything. A rest of less than half of it belongs to the last one."""
+        ends = [*range(length_ms, self.trace.period_ms - length_ms // 2, length_ms), self.trace.period_ms]
+        spans = zip([0, *ends], ends, strict=False)
+        return [self.cut(*span) for span in spans if self.trace.capacity_bytes(*span)]
+
 
 @dataclass(frozen=True)
 class ParsedFile:

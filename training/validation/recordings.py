@@ -13,7 +13,8 @@ the window's beginning, so that it is the same for every scheme. Confidence inte
 over windows (Efron, Tibshirani 1993, chapter 13).
 
 A user has a flow, not a pool of windows. So flows of ten minutes run as well, each from slow start on, and those whose
-own percentile of the queueing delay is within the target are counted. With `paths` each flow has a path of its own.
+own percentile of the queueing delay is within the target are counted. With `paths` each of these flows has a path of its
+own, and each ten minutes of a recording too.
 """
 
 from __future__ import annotations
@@ -63,6 +64,12 @@ class Path:
             LinkSpec(rate_mbps=1.0, rtt_ms=self.rtt_ms, buffer_pkts=self.buffer_pkts, loss=self.loss)
         except ValidationError as error:
             raise TrainingError(f"path: {first_fault(error)}") from error
+
+    def as_json(self) -> dict[str, Any]:
+        """The values, or the distribution."""
+        if self.paths is not None:
+            return {"paths": self.paths.model_dump(mode="json", exclude_defaults=True), "seed": self.seed}
+        return {"rtt_ms": self.rtt_ms, "buffer_pkts": self.buffer_pkts, "loss": self.loss, "seed": self.seed}
 
     def link(self, recording: Recording, *, start_ms: int = 0, duration_s: float | None = None) -> LinkSpec:
         """The path of a flow from start_ms on, with this recording as its bottleneck."""
@@ -118,8 +125,11 @@ def validate(
     if not recordings:
         raise TrainingError("evaluate: expected validation recordings, got none")
     path = path or Path()
-    results = _run_schemes(ensemble, recordings, path=path, threads=threads, progress=progress)
     places = flow_places(recordings)
+    count, hours = len(recordings), sum(r.duration_s for r in recordings) / 3600
+    if path.paths is not None:
+        recordings = [piece for r in recordings for piece in r.pieces(FLOW_S * 1000)]
+    results = _run_schemes(ensemble, recordings, path=path, threads=threads, progress=progress)
     its_flows = _run_flows(ensemble, places, path=path, threads=threads, progress=progress)
     levels = _levels(ensemble, results["default", 0])
     windows = {key: _windows_of(ensemble, recordings, runs, levels) for key, runs in results.items()}
@@ -140,8 +150,9 @@ def validate(
     return {
         "ensemble_digest": ensemble.digest,
         "cca": ensemble.cca,
-        "recordings": len(recordings),
-        "hours": sum(r.duration_s for r in recordings) / 3600,
+        "recordings": count,
+        "hours": hours,
+        "path": path.as_json(),
         "targets": pooled["ensemble"],
         "single": pooled["single"],
         "default": pooled["default"],

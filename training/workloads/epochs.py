@@ -269,16 +269,11 @@ class Epochs(Workload):
         return LinkSpec(trace=piece.trace, **fields)
 
     def _pieces(self, recordings: Sequence[Recording]) -> list[Recording]:
-        """What has a path of its own: the recordings, or pieces of them. A short rest belongs to the last one."""
+        """What has a path of its own: the recordings, or pieces of them."""
         if self._settings.paths is None:
             return list(recordings)
         piece_ms = round(self._settings.piece_s * 1000)
-        found = []
-        for recording in recordings:
-            ends = [*range(piece_ms, recording.trace.period_ms - piece_ms // 2, piece_ms), recording.trace.period_ms]
-            spans = zip([0, *ends], ends, strict=False)
-            found += [recording.cut(*span) for span in spans if recording.trace.capacity_bytes(*span)]
-        return found
+        return [piece for recording in recordings for piece in recording.pieces(piece_ms)]
 
     def _measure(self, text: str, recordings: Sequence[Recording]) -> list[StateEpoch]:
         s, setting = self._settings, self._setting
