@@ -8,8 +8,8 @@
  *   V_j = (bytes acknowledged in the last gamma P of epoch j - 1) / gamma P (eq. 1, 6)
  *   L_j = min(V_j / omega, N - 1)                                           (eq. 2)
  *
- *   Epoch 0 is the flow's first slow start. If there is no V at its end, because the second
- *   bunch of ACKs has not come, it lasts until there is. It ends after 30 s at the latest.
+ *   Epoch 0 is the flow's first slow start. Where ACKs arrive in bunches, slow start may end
+ *   before V can be measured. Epoch 0 then lasts until it can. It ends after 30 s at the latest.
  *   At the end of a later epoch j, q_j is the class's percentile of the queueing delay in
  *   that epoch, and Q is the class's target:
  *     q_j > (1 + epsilon) Q    look up the row of L_{j+1}
@@ -32,15 +32,6 @@
  * time is excluded: the estimate restarts after it. An estimate is complete if it covers
  * gamma P. If it is not complete at the end of the epoch, the epoch's newest complete one
  * counts. An epoch without a complete estimate keeps its row.
- *
- * A flow whose ACKs arrive in bunches needs a long bandwidth window. The clock therefore
- * measures the gaps g between ACKs in the last whole epoch:
- *
- *   G_j = sum g^2 / sum g
- *
- * This is the gap that a random instant of the epoch falls into, so the ACKs within a bunch
- * do not matter. A gap counts with at most ENS_MOST_GAP_US, so an outage hardly matters
- * either. Epoch 0 measures no G: gaps in slow start are those between its windows.
  */
 #ifndef CCA_EPOCH_H
 #define CCA_EPOCH_H
@@ -51,7 +42,6 @@
 #define ENS_DEFAULT_ESTIMATE_MS 250u
 #define ENS_NO_STATE 0xffffffffu
 #define ENS_PERCENT 100u
-#define ENS_MOST_GAP_US 100000u	/* the longest W that rows have */
 
 #define ENS_NO_DELAY 0xffffffffu	/* the algorithm reports no queueing delay */
 
@@ -75,9 +65,6 @@ struct ens_clock {
 	u64 measured_bytes_per_s;	/* V at the end of the last epoch that had one; 0: none */
 	u64 whole_bytes_per_s;		/* newest complete estimate of this epoch, 0: none */
 	u64 generation;			/* of the table at the last end of an epoch */
-	u64 gaps_us2;			/* sum of g^2 in this epoch: at most 2^32 x 10^5 */
-	u32 gaps_us;			/* sum of g: at most an hour and a gap, less than 2^32 */
-	u32 ack_gap_us;			/* G at the end of the last epoch that had one; 0: none */
 	u32 epoch;			/* 0: slow start */
 	u32 state;			/* ENS_NO_STATE: none looked up yet */
 	u32 epoch_us, estimate_us;	/* P, gamma P: at most 2^32 us */
@@ -94,8 +81,6 @@ CCA_FN void ens_clock_start_epoch(struct ens_clock *c, u64 now_us)
 {
 	c->epoch_start_us = now_us;
 	c->whole_bytes_per_s = 0;
-	c->gaps_us = 0;
-	c->gaps_us2 = 0;
 	c->samples = 0;
 	c->within_high = 0;
 	c->within_low = 0;
@@ -106,7 +91,6 @@ CCA_FN void ens_clock_init(struct ens_clock *c, const struct cca_start *start, u
 	cca_rate_reset(&c->acked, start->now_us, start->delivered_pkts);
 	c->measured_bytes_per_s = 0;
 	c->generation = 0;
-	c->ack_gap_us = 0;
 	c->epoch = 0;
 	c->state = ENS_NO_STATE;
 	c->epoch_us = ENS_DEFAULT_EPOCH_MS * CCA_USEC_PER_MSEC;
@@ -151,17 +135,6 @@ CCA_FN bool ens_clock_is_whole(const struct ens_clock *c)
 	return cca_rate_span_us(&c->acked) >= c->estimate_us;
 }
 
-/* Counts the gap before an ACK. Call this before the ACK is added to `acked`. */
-CCA_FN void ens_clock_count_gap(struct ens_clock *c, u64 now_us)
-{
-	u32 gap_us = (u32)cca_min_u64(cca_elapsed_us(now_us, c->acked.newest_us), ENS_MOST_GAP_US);
-
-	if (cca_rate_is_closed(&c->acked))
-		return;
-	c->gaps_us += gap_us;
-	c->gaps_us2 += (u64)gap_us * gap_us;
-}
-
 /* queueing_delay_us: that of the ACK's RTT sample, or ENS_NO_DELAY. */
 CCA_FN void ens_clock_on_ack(struct ens_clock *c, const struct cca_ack *ack,
 			     u32 queueing_delay_us)
@@ -172,7 +145,6 @@ CCA_FN void ens_clock_on_ack(struct ens_clock *c, const struct cca_ack *ack,
 			c->whole_bytes_per_s = cca_rate_of(&c->acked, c->mss_bytes);
 		cca_rate_reset(&c->acked, ack->now_us, ack->delivered_pkts - ack->acked_pkts);
 	}
-	ens_clock_count_gap(c, ack->now_us);
 	cca_rate_add(&c->acked, ack->now_us, ack->delivered_pkts, c->estimate_us,
 		     c->estimate_us);
 	if (ack->app_limited || !ack->rtt_us || queueing_delay_us == ENS_NO_DELAY ||
@@ -228,9 +200,8 @@ CCA_FN bool ens_clock_is_due(const struct ens_clock *c, u64 now_us, bool in_slow
 }
 
 /*
- * Measures the throughput and G of the epoch that ends, and returns whether there was an
- * estimate of the throughput. Without one, measured_bytes_per_s stays that of an epoch before.
- * G stays, too, unless the gaps cover gamma P.
+ * Measures the throughput of the epoch that ends, and returns whether there was an estimate.
+ * Without one, measured_bytes_per_s stays that of an epoch before.
  */
 CCA_FN bool ens_clock_measured(struct ens_clock *c)
 {
@@ -238,8 +209,6 @@ CCA_FN bool ens_clock_measured(struct ens_clock *c)
 
 	if (measured)
 		c->measured_bytes_per_s = measured;
-	if (c->epoch && c->gaps_us && c->gaps_us >= c->estimate_us)
-		c->ack_gap_us = (u32)cca_div(c->gaps_us2, c->gaps_us);
 	return measured != 0;
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * A GR flow that follows an ensemble. It consists of the algorithm's state, the epoch
- * clock (ensemble_flow.h) and the parameter set in force. An ensemble has the throughput
- * level (PQSA eq. 1) as its axis. A second axis may be the gap between ACKs (epoch.h), as
- * ACKs in bunches require a longer W.
+ * clock (ensemble_flow.h) and the parameter set in force. The ensemble has one axis,
+ * the throughput level (PQSA eq. 1).
  *
  * Epoch 0 is the flow's first slow start, which uses the host's own parameters. A later
  * slow start, after a timeout, belongs to the epoch in which it happens.
@@ -41,8 +40,7 @@ CCA_FN void gr_flow_init(struct gr_flow *f, const struct gr_params *defaults,
 /* The flow's value on the axis with this number in params.def. */
 CCA_FN u64 gr_axis_value(const struct gr_flow *f, u32 axis)
 {
-	return axis == GR_AXIS_ack_gap_us ? f->ens.clock.ack_gap_us :
-					    f->ens.clock.measured_bytes_per_s;
+	return axis == GR_AXIS_throughput_bytes_per_s ? f->ens.clock.measured_bytes_per_s : 0;
 }
 
 TRACKING_FUNCTIONS(gr, delay_threshold_us)

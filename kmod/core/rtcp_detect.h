@@ -29,12 +29,13 @@
  *                 packets, and it reaches RTCP_WITNESS_PKTS. Without this test an estimate could
  *                 be unchanged only because hardly any packets were delivered.
  *   steady        DEVIATION: {B, R} must be unchanged for epsilon rounds, and for at least t / 16.
- *                 A limiter's {B, R} is the same from about 2 t_h on (rtcp_fit.h), so that the
- *                 share only delays its detection to about 2.13 t_h. A link without a limiter also
- *                 follows some line for epsilon rounds (half a second at 45 ms), if a burst of
- *                 delivery is that long, or if its rate is constant for that time. A transfer
- *                 contains such spans in proportion to t, but spans of t / 16 only in proportion
- *                 to log t. The tolerance for A(t) remains that of epsilon rounds.
+ *                 A limiter's {B, R} is the same from about 2 t_h on (rtcp_fit.h), so this only
+ *                 delays its detection to about 2.13 t_h. A link without a limiter also has times
+ *                 of a constant rate. Over a whole transfer, the number of those that last for
+ *                 epsilon rounds (half a second at 45 ms) is proportional to t, and any of them
+ *                 could be taken for a limiter. The number of those that last for t / 16 is
+ *                 proportional to log t only. The tolerance for A(t) remains that of epsilon
+ *                 rounds.
  *   refused       A client becomes limited only if packets were lost in RTCP_REFUSALS rounds of
  *                 the time for which {B, R} is unchanged. A sender that is slow after a burst of
  *                 loss, or because of its own window, also follows a line, and so does a link of

@@ -33,7 +33,7 @@
  * before it, up to TRACKING_LAST_US. In one step the scale at most doubles or halves.
  *
  * Packets that were sent while the application limited the flow do not count, nor does the
- * time before their ACKs. Neither do packets that an outage delayed count in GR, because
+ * time before their ACKs. In GR packets that an outage delayed do not count either, because
  * their delay is not the queue's. The scale remains when the row changes, and is 1 again
  * with a new table or class. Without a table, or with a gain of 0, there is no tracking.
  */

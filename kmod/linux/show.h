@@ -56,13 +56,12 @@ static inline void ccatune_show_row(struct seq_file *m, const struct ccatune_flo
 		seq_puts(m, " state=-");
 	else
 		seq_printf(m, " state=%u", state);
-	seq_printf(m, " class=%u group=%s epoch=%u turn=%s measured_bytes_per_s=%llu ack_gap_us=%u",
+	seq_printf(m, " class=%u group=%s epoch=%u turn=%s measured_bytes_per_s=%llu",
 		   READ_ONCE(clock->delay_class),
 		   state == ENS_NO_STATE ? "none" : held_back ? "held_back" : "ensemble",
 		   READ_ONCE(clock->epoch),
 		   ccatune_name(CCATUNE_NAMES(epoch_ends), READ_ONCE(flow->epoch_end)),
-		   (ccatune_number)READ_ONCE(clock->measured_bytes_per_s),
-		   READ_ONCE(clock->ack_gap_us));
+		   (ccatune_number)READ_ONCE(clock->measured_bytes_per_s));
 }
 
 /* The parameters of ensembles in force. id: of the algorithm. */

@@ -28,13 +28,13 @@ from typing import Any
 import click
 
 from emulation.errors import EmulationError
+from emulation.scenario.files import read_document
 from emulation.traces import default_traces
 from kmod.terminal import echo, visible
 from serving.errors import ServingError
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = ROOT / "configs" / "studies" / "gr-demo.yaml"
-PATHS = "cellular"
 MODELS = ROOT / "configs" / "traces"
 MADE_S = 1200
 START_S = 30.0
@@ -61,6 +61,7 @@ def demo(*, traces: Path | None, out: Path, port: int, keep: bool | None, as_jso
     keep = sys.stdout.isatty() and not as_json if keep is None else keep
     say = Say(quiet=as_json)
     links = _links(traces, out, say)
+    paths = read_document(STUDY)["workload"]["paths"]
     ensemble, picture = out / "gr.json", out / "gain.png"
 
     say.step("Train: the best parameters for each target delay, over paths of all kinds")
@@ -70,7 +71,7 @@ def demo(*, traces: Path | None, out: Path, port: int, keep: bool | None, as_jso
         say.run("publish", ensemble, "--channel", "champion", "--note", "demo", "--url", url)
         applied, flow = _apply(say, url, out, traces=links[1])
         say.step("Judge: flows over recordings and paths that nobody trained on")
-        figures = json.loads(say.capture("evaluate", ensemble, *links, "--paths", PATHS, "--plot", picture, "--json"))
+        figures = json.loads(say.capture("evaluate", ensemble, *links, "--paths", paths, "--plot", picture, "--json"))
         say.last(figures, {
             "took": f"{time.monotonic() - began:.0f} s",
             "ensemble": str(ensemble),

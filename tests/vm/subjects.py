@@ -67,7 +67,6 @@ GR = Subject(
     other_knob="loss_hold_permille",
     modes=("slow_start", "cruise", "drain"),
     steady_modes=("cruise",),
-    second_axis=(Axis("ack_gap_us", "log", 1000, 3, 1),),
     recorded_beside=("roccet",),
 )
 ROCCET = Subject(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune report axes`: what axes of GR's network states are worth, before the core measures them.
+"""`ccatune report axes`: what axes of GR's network states are worth, most of which the core does not measure.
 
 A flow with GR's defaults runs over an epoch of a recorded link, and measures there:
 
@@ -7,7 +7,8 @@ A flow with GR's defaults runs over an epoch of a recorded link, and measures th
     min_rtt        least RTT
     variability    mean difference of successive rates over 100 ms, over the mean rate
     lateness       95th percentile of the RTT above the least one, over the flow's T
-    ack_gap        sum g^2 / sum g over the gaps g between ACKs, each at most 100 ms (kmod/core/epoch.h)
+    ack_gap        sum g^2 / sum g over the gaps g between ACKs, each at most 100 ms: the gap that a random instant of
+                   the epoch falls into, so that the ACKs within a bunch do not matter
 
 The next epoch runs with each of a list of parameter sets. An axis divides the epochs into LEVELS equal groups by its
 value in the epoch before, and a pair of axes by both values. Each group takes the set
@@ -16,7 +17,8 @@ value in the epoch before, and a pair of axes by both values. Each group takes t
 
 with one price l for all groups, which thus share one budget of late packets. Over all prices the sets give a line of
 utilization and late share on the validation epochs. The figure of a division is the utilization on this line at a late
-share of 5 %, so that all divisions are compared at the same 95th percentile of the delay.
+share of 5 %, so that all divisions are compared at the same 95th percentile of the delay. It is 0 where all points of
+the line are later.
 
     one set        no division
     path           by the true path
@@ -28,6 +30,7 @@ The interval of a gain is a percentile bootstrap over the epochs, training and v
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,13 +48,13 @@ from emulation.scenario.path import AckPath, Clock, Jitter
 from emulation.traces import Part, Recording
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 from kmod.tables import Column, table_lines
+from kmod.terminal import echo
 from training.commands import recordings_of
 from training.errors import TrainingError
 from training.intervals import drawn_weights, interval_95
 from training.objectives.tally import WIRE_PACKET_BYTES
 from training.options import as_json_option, threads_option, traces_option
 from training.progress import Terminal
-from training.reports.arguments import finish
 from training.searches import Dimension, Space
 from training.searches.points import sobol_points
 from training.workloads.epochs import default_values
@@ -60,12 +63,10 @@ Floats = NDArray[np.float64]
 Division = tuple[NDArray[np.int64], NDArray[np.int64]]  # the groups of training epochs and of validation epochs
 
 AXES = ("throughput", "min_rtt", "variability", "lateness", "ack_gap")
-IN_CORE = "ack_gap"
 PARTS: tuple[Part, ...] = ("train", "validation")
 TARGETS_MS = (50, 100, 200)
 SHARE_LATE = 0.05
 LEVELS = 4
-LEAST_GAIN = 0.01
 EPOCH_MS, WARMUP_MS = 30_000, 3_000
 LEAST_BYTES = 75_000  # of an epoch; a link with less is in an outage (20 kbit/s)
 MOST_GAP_MS = 100.0
@@ -213,14 +214,15 @@ def utilization(runs: Runs, target: int, chosen: NDArray[np.int64], groups: NDAr
                        for column in (runs.delivered, runs.late))  # fmt: skip
     shares = late / np.maximum(delivered, 1)
     order = np.argsort(shares)
-    return float(np.interp(SHARE_LATE, shares[order], delivered[order] / (runs.capacity * weights).sum()))
+    used = delivered[order] / (runs.capacity * weights).sum()
+    return float(np.interp(SHARE_LATE, shares[order], used, left=0.0))
 
 
 def price(train: Runs, unseen: Runs, *, draws: int, advance: Callable[[float], None] = lambda _count: None
           ) -> list[dict[str, Any]]:  # fmt: skip
     """A row for each division: utilization and gain over one set, for each target.
 
-    advance: called with 1 for each draw. The row of IN_CORE holds if its gain reaches LEAST_GAIN for a target.
+    advance: called with 1 for each draw.
     """
     names = divisions(train, unseen)
     everyone = np.arange(len(unseen.paths))
@@ -250,7 +252,7 @@ def _row(name: str, used: Floats, gains: Floats) -> dict[str, Any]:
         }
         for t, target_ms in enumerate(TARGETS_MS)
     ]
-    return {"axes": name, "targets": targets, "holds": name != IN_CORE or bool(gains[0].max() >= LEAST_GAIN)}
+    return {"axes": name, "targets": targets}
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -295,5 +297,4 @@ def axes(*, as_json: bool, threads: int | None, paths: tuple[Path, ...], count: 
     heads = [Column(text, "right") for ms in TARGETS_MS for text in (f"{ms} ms\nused %", "\ngain")]
     lines = table_lines([Column("levels of"), *heads], [_cells(row) for row in rows])
     lines.append(f"{len(train.paths)} training and {len(unseen.paths)} validation epochs")
-    line = f"{IN_CORE}, which GR measures, gains {100 * LEAST_GAIN:.0f} point for a target"
-    finish(rows, lines, line=line, as_json=as_json)
+    echo(json.dumps({"rows": rows}, indent=1) if as_json else "\n".join(lines))

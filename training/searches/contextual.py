@@ -9,7 +9,8 @@ Its outputs are
     ratios    exp(a), of measures that are not negative (evaluation/predicted.py)
     flag      the probability 1 / (1 + exp(-a))
     delays    the shares of packets by queueing delay: softmax(ln p + a) of groups of neighbouring bins, each with about
-              the same share p of the packets of all runs. A group is divided among its bins as in all runs
+              the same share p of the packets of all runs. Within a group, each bin has the share of the group's
+              packets that it has in all runs together
 
 and its loss is the sum of quasi-likelihoods, whose minimum is the mean: (mu - y ln mu) / phi of a ratio (McCullagh,
 Nelder 1989, table 9.1; phi its variance over its mean in the data), and the cross entropies of flag and delays.

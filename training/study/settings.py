@@ -37,7 +37,7 @@ from training.workloads import ClockSettings, Sample, State, WorkloadSettings
 from training.workloads.axes import AxesSettings
 
 DEFAULTS = "defaults"
-AxisName = Literal["throughput", "ack_gap", "min_rtt", "limit"]
+AxisName = Literal["throughput", "min_rtt", "limit"]
 
 
 class ConfirmSettings(StudyPart):

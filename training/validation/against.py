@@ -5,6 +5,7 @@
     schemes     the ensemble's algorithm with each of its delay classes, and the schemes that were named
     throughput  bytes of IP that left the link, over the measured time of all pieces
     delay       95th percentile of the one-way delay of all packets, less the propagation delay
+    within      share of the flows whose own 95th percentile is within the ensemble's target (recordings.py)
 
 Pieces begin with the flow, so slow start counts. The table is of flows that are new, not of long ones.
 """
@@ -26,6 +27,7 @@ from emulation.pantheon.schemes import Scheme, read_schemes, schemes_of
 from emulation.traces import Recording
 from kmod.ensemble import Ensemble
 from training.errors import TrainingError
+from training.validation.recordings import WITHIN
 from training.validation.recordings import Path as LinkPath
 
 if TYPE_CHECKING:
@@ -83,6 +85,7 @@ def run_against(
         raise TrainingError(f"--rtt-ms: expected an even whole number of ms, got {path.rtt_ms:g}")
     targets = [f"{ensemble.cca}-{each.queueing_delay_us / 1000:g}ms" for each in ensemble.classes] or [ensemble.cca]
     schemes = tuple(schemes_of([*targets, *names], read_schemes()))
+    targets_ms = {name: each.queueing_delay_us / 1000 for name, each in zip(targets, ensemble.classes, strict=False)}
     tests = []
     for name, times in _pieces(recordings, pieces, piece_s):
         link = TestLink(
@@ -111,11 +114,16 @@ def run_against(
         "piece_s": piece_s,
         "runs": runs,
         "folder": str(folder),
-        "schemes": [_row(scheme, folders, runs=runs, piece_s=piece_s, delay_ms=delay_ms) for scheme in schemes],
+        "schemes": [
+            _row(scheme, folders, runs=runs, piece_s=piece_s, delay_ms=delay_ms, target_ms=targets_ms.get(scheme.name))
+            for scheme in schemes
+        ],
     }
 
 
-def _row(scheme: Scheme, folders: Sequence[Path], *, runs: int, piece_s: int, delay_ms: float) -> dict[str, Any]:
+def _row(
+    scheme: Scheme, folders: Sequence[Path], *, runs: int, piece_s: int, delay_ms: float, target_ms: float | None
+) -> dict[str, Any]:
     logs = [
         read_log(log_path(folder, scheme=scheme.name, run=run, kind="datalink"))
         for folder in folders
@@ -126,6 +134,7 @@ def _row(scheme: Scheme, folders: Sequence[Path], *, runs: int, piece_s: int, de
     entered_bytes = sum(int(log.entered.bytes.sum()) for log in logs)
     seconds = piece_s * len(logs)
     delays_ms = np.concatenate([log.left.delay_ms for log in logs]) - delay_ms
+    flows_ms = np.array([np.percentile(log.left.delay_ms, PERCENTILE) for log in logs]) - delay_ms
     return {
         "scheme": scheme.name,
         "label": scheme.label,
@@ -134,15 +143,18 @@ def _row(scheme: Scheme, folders: Sequence[Path], *, runs: int, piece_s: int, de
         "p95_queueing_delay_ms": float(np.percentile(delays_ms, PERCENTILE)),
         "median_queueing_delay_ms": float(np.median(delays_ms)),
         "loss": 1 - left_bytes / entered_bytes,
+        "flows_p95_ms": [round(float(one), 1) for one in np.sort(flows_ms)],
+        "flows_within": None if target_ms is None else float((flows_ms <= WITHIN * target_ms).mean()),
     }
 
 
 def against_lines(figures: dict[str, Any]) -> list[str]:
     """Return the table as lines of text."""
-    head = f"{'scheme':<22} {'Mbit/s':>7} {'used':>7} {'p95 queueing delay':>19} {'median':>8} {'loss':>7}"
+    head = f"{'scheme':<22} {'Mbit/s':>7} {'used':>7} {'p95 queueing delay':>19} {'median':>8} {'loss':>7} within"
     rows = [
         f"{row['scheme']:<22} {row['throughput_mbps']:>7.2f} {row['utilization']:>7.1%} "
-        f"{row['p95_queueing_delay_ms']:>16.0f} ms {row['median_queueing_delay_ms']:>5.0f} ms {row['loss']:>7.2%}"
+        f"{row['p95_queueing_delay_ms']:>16.0f} ms {row['median_queueing_delay_ms']:>5.0f} ms {row['loss']:>7.2%} "
+        + ("" if row["flows_within"] is None else f"{row['flows_within']:>6.0%}")
         for row in figures["schemes"]
     ]
     return [_set_up(figures), head, *rows]

@@ -13,8 +13,8 @@ the window's beginning, so that it is the same for every scheme. Confidence inte
 over windows (Efron, Tibshirani 1993, chapter 13).
 
 A user has a flow, not a pool of windows. So flows of ten minutes run as well, each from slow start on, and those whose
-own percentile of the queueing delay is within the target are counted. With `paths` each of these flows has a path of its
-own, and each ten minutes of a recording too.
+own percentile of the queueing delay is within the target are counted. With `paths` each of these flows has a path of
+its own, and so has each ten minutes of a recording.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ def _flows(ensemble: Ensemble) -> dict[tuple[str, int], FlowSpec]:
     text = table_text(ensemble, Deployment("evaluation", "validated", 1))
     # With the defaults, and yet with epochs, so that it measures its level as the ensemble's flows do.
     defaults = default_table(ensemble.cca, epoch_ms=ensemble.epoch_ms, estimate_ms=ensemble.estimate_ms,
-                             axes=ensemble.axes[:1])  # fmt: skip
+                             axis=ensemble.axes[0])  # fmt: skip
     flows = {("default", 0): FlowSpec(cca=ensemble.cca, ensemble_text=defaults)}
     for c, values in enumerate(singles):
         flows["ensemble", c] = FlowSpec(cca=ensemble.cca, ensemble_text=text, delay_class=c)

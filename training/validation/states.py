@@ -122,7 +122,7 @@ def places_of(study: StudySettings, state: State) -> dict[str, Any]:
     """The bounds of a state's levels, in ms and Mbit/s."""
     found: dict[str, Any] = {}
     for (name, axis), level in zip(study.levels.items(), state, strict=True):
-        unit, scale = {"min_rtt": ("rtt_ms", 1e-3), "ack_gap": ("ack_gap_ms", 1e-3)}.get(name, (f"{name}_mbps", 8e-6))
+        unit, scale = ("rtt_ms", 1e-3) if name == "min_rtt" else (f"{name}_mbps", 8e-6)
         found[unit] = [end * scale for end in level_bounds(axis, level)]
     return found
 

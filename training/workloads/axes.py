@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The axes of network states, as a study file gives them: `throughput`, `ack_gap`, `min_rtt`, `limit`."""
+"""The axes of network states, as a study file gives them: `throughput`, `min_rtt`, `limit`."""
 
 from __future__ import annotations
 
@@ -23,30 +23,16 @@ class ThroughputAxis(StudyPart):
         return Axis(name, "linear", self.step_kbps * BYTES_PER_S, self.count)
 
 
-class TimeAxis(StudyPart):
-    """A time in octaves, each in equal parts; what is shorter belongs to the first level."""
+class RttAxis(StudyPart):
+    """Minimum RTT in octaves, each in equal parts; what is shorter belongs to the first level."""
 
-    shortest_ms: int = Field(ge=1, le=10_000)
+    shortest_ms: int = Field(20, ge=1, le=10_000)
     per_octave: int = Field(1, ge=1, le=8)
-    count: int = Field(ge=1, le=16, description="levels; what is longer belongs to the last one")
+    count: int = Field(4, ge=1, le=8, description="levels; what is longer belongs to the last one")
 
     def axis(self, name: str) -> Axis:
         """As an ensemble has it."""
         return Axis(name, "log", self.shortest_ms * 1000, self.count, self.per_octave)
-
-
-class RttAxis(TimeAxis):
-    """Minimum RTT."""
-
-    shortest_ms: int = Field(20, ge=1, le=10_000)
-    count: int = Field(4, ge=1, le=8, description="levels; what is longer belongs to the last one")
-
-
-class AckGapAxis(TimeAxis):
-    """Gap between ACKs. A flow's first epoch belongs to the first level, too."""
-
-    shortest_ms: int = Field(2, ge=1, le=1000)
-    count: int = Field(6, ge=1, le=16, description="levels; what is longer belongs to the last one")
 
 
 class LimitAxis(StudyPart):
@@ -65,7 +51,6 @@ class AxesSettings(StudyPart):
     """The levels of each axis of the algorithm (kmod/core/params.def, CCA_AXIS)."""
 
     throughput: ThroughputAxis | None = None
-    ack_gap: AckGapAxis | None = None
     min_rtt: RttAxis | None = None
     limit: LimitAxis | None = None
 

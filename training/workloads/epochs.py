@@ -12,7 +12,6 @@ from that distribution (training/workloads/paths.py). Its epochs are measured an
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -81,12 +80,11 @@ class EpochsSettings(StudyPart):
         """Refuse axes whose values recorded links do not tell.
 
         Raises:
-            ValueError: the first axis is not throughput, or the second one neither minimum RTT nor gap between ACKs.
+            ValueError: the first axis is not throughput, or the second one not the minimum RTT.
         """
-        if list(axes) not in (["throughput"], ["throughput", "min_rtt"], ["throughput", "ack_gap"]):
+        if list(axes) not in (["throughput"], ["throughput", "min_rtt"]):
             raise ValueError(
-                "expected the axis throughput, alone or with min_rtt or ack_gap, with the workload epochs, "
-                f"got {', '.join(axes)}"
+                f"expected the axes throughput and min_rtt with the workload epochs, got {', '.join(axes)}"
             )
 
     @property
@@ -119,36 +117,24 @@ def default_values(cca: str) -> dict[str, int]:
     return {spec.name: spec.default for spec in ALGORITHMS[cca].tuned}
 
 
-def default_table(cca: str, *, epoch_ms: int, estimate_ms: int, axes: Sequence[Axis]) -> str:
+def default_table(cca: str, *, epoch_ms: int, estimate_ms: int, axis: Axis) -> str:
     """A table with the defaults in every row: its flows measure their states, and adapt nothing."""
     values = default_values(cca)
     table = Ensemble(
-        cca,
-        epoch_ms,
-        estimate_ms,
-        None,
-        (),
-        tuple(axes),
-        tuple(values),
-        (tuple(values.values()),) * math.prod(axis.count for axis in axes),
+        cca, epoch_ms, estimate_ms, None, (), (axis,), tuple(values), (tuple(values.values()),) * axis.count
     )
     return table_text(table, Deployment("training", "reference", 1))
 
 
 class Epochs(Workload):
-    """Epochs of recorded links. A state is a level of throughput and, if there is one, of the second axis.
-
-    Each level of minimum RTT has a path of its own. The gap between ACKs is measured, as throughput is.
-    """
+    """Epochs of recorded links. A state is a level of throughput and, if there is one, of minimum RTT."""
 
     def __init__(self, settings: EpochsSettings, setting: Setting) -> None:
         self._settings = settings
         self._setting = setting
         axes = list(setting.axes.values())
         self._axis = axes[0]
-        self._second = axes[1] if len(axes) > 1 else None
-        self._by_path = "min_rtt" in setting.axes
-        self.paths_ms = [settings.link.rtt_ms] if not self._by_path else [
+        self.paths_ms = [settings.link.rtt_ms] if len(axes) == 1 else [
             math.sqrt(math.prod(level_bounds(axes[1], level))) / 1000 for level in range(axes[1].count)
         ]  # fmt: skip
 
@@ -172,18 +158,17 @@ class Epochs(Workload):
         """The training data of each state."""
         s = self._settings
         found = {}
-        for second in self._trained:
-            its = [epoch for epoch in self.epochs if epoch.second == second]
+        for rtt in range(len(self.paths_ms)):
+            its = [epoch for epoch in self.epochs if epoch.rtt == rtt]
             plans = plan_levels(
                 its, count=self._axis.count, minimum=s.minimum, maximum=s.maximum, reach=s.borrow_levels
             )
-            found.update({self._state(level, second): plan for level, plan in enumerate(plans)})
+            found.update({self._state(level, rtt): plan for level, plan in enumerate(plans)})
         return found
 
     def source(self, state: State) -> State:
         """See Workload."""
-        own = self._nearest(state)
-        return self._state(self.plans[own].source, *own[1:])
+        return self._state(self.plans[state].source, *state[1:])
 
     def cases(self, states: Sequence[State], purpose: Purpose, sample: Sample) -> list[Case]:
         """See Workload. Epochs confirm that are of the state but not among its training data."""
@@ -192,8 +177,8 @@ class Epochs(Workload):
 
     def of_state(self, state: State) -> dict[str, Any]:
         """See Workload."""
-        plan = self.plans[self._nearest(state)]
-        copied = None if self.source(state) == state else list(self.source(state))
+        plan = self.plans[state]
+        copied = None if plan.epochs else list(self.source(state))
         return {"own_epochs": plan.own, "borrowed_from": list(plan.borrowed_from), "copied_from": copied}
 
     def provenance(self) -> dict[str, Any]:
@@ -209,7 +194,7 @@ class Epochs(Workload):
 
     def state_of(self, epoch: StateEpoch) -> State:
         """The state of an epoch."""
-        return self._state(epoch.level, epoch.second)
+        return self._state(epoch.level, epoch.rtt)
 
     def case(self, epoch: StateEpoch) -> Case:
         """An epoch with its warm-up, cut out of its recording. Its seed comes from its key: all points lose alike."""
@@ -217,7 +202,7 @@ class Epochs(Workload):
         piece = epoch.recording.cut(begin_ms, epoch.end_ms)
         scenario = Scenario(
             name=piece.name,
-            link=self._link(piece, epoch.second, of=epoch.recording, from_s=begin_ms / 1000),
+            link=self._link(piece, epoch.rtt, of=epoch.recording, from_s=begin_ms / 1000),
             flows=(FlowSpec(cca=self._setting.cca),),
             duration_s=(epoch.end_ms - begin_ms) / 1000,
             warmup_s=(epoch.start_ms - begin_ms) / 1000,
@@ -225,28 +210,15 @@ class Epochs(Workload):
         )
         return Case(epoch.key, scenario, self.state_of(epoch), "epoch", epoch.capacity_bytes)
 
-    def _state(self, level: int, second: int = 0) -> State:
-        return (level, second)[: len(self._setting.axes)]
-
-    @cached_property
-    def _trained(self) -> list[int]:
-        """The levels of the second axis that train. A gap between ACKs that few epochs have takes the nearest one's."""
-        count = 1 if self._second is None else self._second.count
-        if self._second is None or self._by_path:
-            return list(range(count))
-        own = Counter(epoch.second for epoch in self.epochs)
-        return [second for second in range(count) if own[second] >= self._settings.minimum] or [0]
-
-    def _nearest(self, state: State) -> State:
-        """The state, with the nearest level of the second axis that trains."""
-        return (*state[:1], *(min(self._trained, key=lambda n: (abs(n - second), n)) for second in state[1:]))
+    def _state(self, level: int, rtt: int = 0) -> State:
+        return (level, rtt)[: len(self._setting.axes)]
 
     def _epochs(self, state: State, purpose: Purpose, sample: Sample) -> Sequence[StateEpoch]:
         maximum = sample.maximum or self._settings.maximum
         if purpose == "validation":
             return choose([epoch for epoch in self.unseen if self.state_of(epoch) == state], maximum)
-        plan = self.plans[self._nearest(state)]
-        its = [epoch for epoch in self.epochs if self._state(0, epoch.second)[1:] == state[1:]]
+        plan = self.plans[state]
+        its = [epoch for epoch in self.epochs if self._state(0, epoch.rtt)[1:] == state[1:]]
         if purpose == "confirming":
             known = {epoch.key for epoch in plan.epochs}
             return choose([e for e in its if self.state_of(e) == state and e.key not in known], maximum)
@@ -255,16 +227,15 @@ class Epochs(Workload):
         minimum = max(sample.minimum, self._settings.minimum)
         return gather(state[0], by_level(its), minimum=minimum, maximum=maximum, reach=sample.borrow_levels)
 
-    def _link(self, piece: Recording, second: int, *, of: Recording, from_s: float = 0.0) -> LinkSpec:
+    def _link(self, piece: Recording, rtt: int, *, of: Recording, from_s: float = 0.0) -> LinkSpec:
         """The path of a recording with its part from from_s on, `piece`, as the bottleneck."""
         link, paths = self._settings.link, self._settings.paths
-        rtt = second if self._by_path else 0
         if paths is None:
             return LinkSpec(trace=piece.trace, rtt_ms=self.paths_ms[rtt], buffer_pkts=link.buffer_pkts, loss=link.loss)
         fields = paths.draw(
             f"{of.trace.digest} {rtt}", seed=self._setting.seed, duration_s=of.duration_s, from_s=from_s
         )
-        if self._by_path:
+        if len(self._setting.axes) > 1:
             fields["rtt_ms"] = self.paths_ms[rtt]
         return LinkSpec(trace=piece.trace, **fields)
 
@@ -284,7 +255,7 @@ class Epochs(Workload):
         pieces = self._pieces(recordings)
         for rtt in range(len(self.paths_ms)):
             for recording, turns in zip(pieces, self.turns(pieces, rtt), strict=True):
-                found += epochs_of(recording, turns, self._axis, shortest_s=s.shortest_s,
+                found += epochs_of(recording, turns, self._axis, rtt=rtt, shortest_s=s.shortest_s,
                                    least_bytes_per_s=s.least_capacity_kbps * 125)  # fmt: skip
         return found
 
@@ -292,7 +263,7 @@ class Epochs(Workload):
         """The ends of the epochs of a default flow on each recording, and what it measured, by the core's own clock."""
         setting = self._setting
         text = default_table(setting.cca, epoch_ms=setting.clock.epoch_s * 1000, estimate_ms=setting.clock.estimate_ms,
-                             axes=list(setting.axes.values()))  # fmt: skip
+                             axis=self._axis)  # fmt: skip
         flow = FlowSpec(cca=setting.cca, ensemble_text=text)
         scenarios = [
             Scenario(
@@ -301,11 +272,7 @@ class Epochs(Workload):
             for r in recordings
         ]
         results = simulate_with_progress(scenarios, threads=setting.threads, advance=setting.progress.advance)
-        count = 1 if self._second is None else self._second.count
         return [
-            [
-                Turn(round(end.at_ms), end.measured_bytes_per_s, rtt if self._by_path else (end.state or 0) % count)
-                for end in result.flows[0].epoch_ends
-            ]
+            [Turn(round(turn.at_ms), turn.measured_bytes_per_s) for turn in result.flows[0].epoch_ends]
             for result in results
         ]

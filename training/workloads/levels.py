@@ -41,30 +41,29 @@ from training.errors import TrainingError
 
 @dataclass(frozen=True)
 class Turn:
-    """The end of an epoch of a flow: time, measured throughput (0: none), and level on the second axis."""
+    """The end of an epoch of a flow: its time, and the throughput measured there (0: none)."""
 
     at_ms: int
     measured_bytes_per_s: int
-    second: int = 0
 
 
 @dataclass(frozen=True)
 class StateEpoch:
     """An epoch with the level that a flow measured when it began.
 
-    second: the level on the second axis.
+    rtt: the level on the second axis, of minimum RTTs, and so the study's path that it runs over.
     """
 
     recording: Recording
     start_ms: int
     end_ms: int
     level: int
-    second: int = 0
+    rtt: int = 0
 
     @cached_property
     def key(self) -> str:
         """Names the link's content before and during the epoch, and the path."""
-        text = f"{self.recording.trace.digest}:{self.start_ms}:{self.end_ms}:{self.second}"
+        text = f"{self.recording.trace.digest}:{self.start_ms}:{self.end_ms}:{self.rtt}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     @cached_property
@@ -83,12 +82,13 @@ def epochs_of(
     turns: Sequence[Turn],
     axis: Axis,
     *,
+    rtt: int = 0,
     shortest_s: float,
     least_bytes_per_s: float,
 ) -> list[StateEpoch]:
     """The epochs of a flow with these turns, from the first turn on.
 
-    axis: of throughput. The rest of the recording after the last turn is an epoch if it lasts
+    axis: of throughput. rtt: the path's level. The rest of the recording after the last turn is an epoch if it lasts
     `shortest_s`. An epoch with a mean capacity below `least_bytes_per_s` is left out.
     """
     period_ms = recording.trace.period_ms
@@ -96,7 +96,7 @@ def epochs_of(
     ends = [*starts[1:], period_ms]
     found = []
     for turn, start_ms, end_ms in zip(turns, starts, ends, strict=False):
-        epoch = StateEpoch(recording, start_ms, end_ms, axis.level(turn.measured_bytes_per_s), turn.second)
+        epoch = StateEpoch(recording, start_ms, end_ms, axis.level(turn.measured_bytes_per_s), rtt)
         if end_ms - start_ms >= shortest_s * 1000 and epoch.mean_bytes_per_s >= least_bytes_per_s:
             found.append(epoch)
     return found

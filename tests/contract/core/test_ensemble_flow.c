@@ -154,28 +154,6 @@ TEST(each_epoch_looks_up_what_the_flow_then_measures)
 	}
 }
 
-/* The second axis of GR. table_of() puts its levels at 20 and 40 ms for a subject of two axes. */
-TEST(the_gap_between_acks_selects_grs_row)
-{
-	struct subject gr = subjects[0];
-	struct ens_table t;
-	u32 i;
-
-	gr.axes = 2;
-	s = &gr;
-	t = table_of(2);
-	open_on(&t, 1);
-	leave_slow_start();
-	CHECK_EQ(clock_of()->state, 1 * RTT_LEVELS);
-	for (i = 0; i < 20; i++) {		/* 50 packets every 50 ms, at the rate of before */
-		acks(1, 50 * MS);
-		acks(49, 0);
-	}
-	CHECK_EQ(clock_of()->ack_gap_us, 50 * MS);
-	CHECK_EQ(clock_of()->state, 1 * RTT_LEVELS + 1);
-	CHECK_EQ(marker(), value_of(2, 1, 1, 1));
-}
-
 TEST(a_flow_held_back_keeps_the_hosts_parameters_and_its_clock)
 {
 	FOR_SUBJECTS() {

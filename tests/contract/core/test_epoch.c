@@ -408,57 +408,6 @@ TEST(epoch_0_that_is_cut_by_the_application_counts_its_whole_part)
 	CHECK_EQ(ens_clock_measure(&f.c), 1000000);
 }
 
-/* Bunches of `pkts` ACKs, 10 us apart, of which each begins `gap_us` after the last ACK of the one before. */
-static void take_bunches(struct flow *f, u32 count, u32 pkts, u32 gap_us)
-{
-	while (count--) {
-		take_acks(f, 1, gap_us, 0);
-		take_acks(f, pkts - 1, 10, 0);
-	}
-}
-
-TEST(the_gap_between_acks_is_the_one_that_an_instant_falls_into)
-{
-	static const struct { u32 count, pkts, gap_us, least_us, most_us; } cases[] = {
-		{ 2000, 1, 1000, 1000, 1000 },
-		{ 200, 20, 10000, 9800, 10000 },	/* inside a bunch no time passes */
-		{ 50, 40, 40000, 39600, 40000 },
-		{ 5, 2, 400000, 99900, 100000 },	/* at most ENS_MOST_GAP_US */
-	};
-	struct ens_table t = table_of(1, 25);
-
-	FOR_ROWS(cases) {
-		open_epoch_1(&f, &t);
-		CHECK_EQ(f.c.ack_gap_us, 0);		/* slow start measures none */
-		take_bunches(&f, c->count, c->pkts, c->gap_us);
-		end_epoch(&f, &t);
-		CHECK(f.c.ack_gap_us >= c->least_us && f.c.ack_gap_us <= c->most_us);
-		take_acks(&f, 249, MS, 0);		/* less than gamma P */
-		end_epoch(&f, &t);
-		CHECK(f.c.ack_gap_us >= c->least_us && f.c.ack_gap_us <= c->most_us);
-	}
-}
-
-TEST(silences_and_limited_time_are_no_gaps_and_an_outage_is_a_short_one)
-{
-	struct ens_table t = table_of(1, 25);
-
-	open_epoch_1(&f, &t);
-	take_acks(&f, 2000, MS, 0);
-	ens_clock_on_restart(&f.c);
-	take_acks(&f, 1, 60 * MS, 0);
-	f.ack.app_limited = 1;
-	take_acks(&f, 10, 60 * MS, 0);
-	f.ack.app_limited = 0;
-	take_acks(&f, 100, MS, 0);
-	end_epoch(&f, &t);
-	CHECK_EQ(f.c.ack_gap_us, MS);
-	take_acks(&f, 99000, MS, 0);
-	take_acks(&f, 1, 60 * SECOND, 0);
-	end_epoch(&f, &t);
-	CHECK_EQ(f.c.ack_gap_us, (99000 * 1 + 10000) * MS / 99100);
-}
-
 TEST(a_class_beyond_the_last_is_the_last)
 {
 	struct ens_table t = table_of(1, 25);

@@ -6,9 +6,7 @@ from __future__ import annotations
 import pytest
 
 from emulation import AckPath, FlowSpec, LinkSpec, QoS, RateStep, ReceiverSpec
-from kmod.ensemble import Axis
 from tests.emulation.engine.links import run
-from tests.emulation.tables import ensemble_of, table_of
 
 GR = {"bandwidth_window_us": 15758, "adaptation_interval_us": 1675, "delay_threshold_us": 57425}
 
@@ -47,18 +45,3 @@ def test_gr_is_back_at_once_after_an_outage_that_makes_the_minimum_rtt_old() -> 
 def test_gr_does_not_wait_for_the_probe_of_a_tail_that_an_outage_lost() -> None:
     qos = with_outage(30, 72, duration_s=90, buffer_pkts=100)
     assert qos.windows.packets.ravel()[74:].min() > 900
-
-
-@pytest.mark.parametrize("rtt_ms", [20, 100])
-@pytest.mark.parametrize(("interval_ms", "level"), [(None, 0), (20, 3), (40, 4)])
-def test_the_gap_between_acks_gives_a_flow_its_row_and_bunches_do_not_delay_its_first_one(
-    rtt_ms: float, interval_ms: float | None, level: int
-) -> None:
-    """The row of the level from 2 ms on."""
-    axes = (Axis("throughput_bytes_per_s", "linear", 125_000, 1), Axis("ack_gap_us", "log", 2000, 6, 1))
-    flow = FlowSpec(cca="gr", ensemble_text=table_of(ensemble_of(((40_000,),) * 6, axes=axes)))
-    link = LinkSpec(rate_mbps=12, rtt_ms=rtt_ms, acks=AckPath(interval_ms=interval_ms))
-    first, second, *later = run(flow, link=link, duration_s=20).flows[0].epoch_ends
-    assert (first.state, first.at_ms < 3000) == (0, True)
-    assert second.at_ms - first.at_ms < 2500
-    assert {end.state for end in later[2:]} == {level}

@@ -73,8 +73,8 @@ DDS = STUDY["search"]
     [
         (STUDY, {"cca": "none"}, "expected an algorithm among gr, "),
         (STUDY, {"ranges": {"delay_threshold_us": [1, 9]}}, "range of delay_threshold_us: expected within"),
-        (STUDY, {"axes": {"throughput": {}, "min_rtt": {}}}, r"of gr \(throughput, ack_gap\) .* got throughput, min"),
-            (SMALL, {"axes": {"limit": {}}}, r"expected the axes of rtcp_bbr \(min_rtt, limit\) .* got limit"),
+        (STUDY, {"axes": {"throughput": {}, "min_rtt": {}}}, r"the axes of gr \(throughput\) .* got throughput, min"),
+        (SMALL, {"axes": {"limit": {}}}, r"expected the axes of rtcp_bbr \(min_rtt, limit\) .* got limit"),
         (SMALL, {"workload": STUDY["workload"]}, "with the workload epochs, got min_rtt, limit"),
         (STUDY, {"clock": {"epoch_s": 5, "estimate_ms": 5001}}, "estimate_ms of at most an epoch"),
         (SMALL, {"search": {**DDS, "aim": 0.5}}, "stage single: expected a search without aim|Extra"),  # type: ignore[dict-item]

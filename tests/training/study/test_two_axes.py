@@ -85,7 +85,7 @@ def runner() -> CaseRunner:
 
 def test_each_path_has_epochs_of_its_own_rtt() -> None:
     workload = epochs_of_links(STUDY, RECORDINGS[:1])
-    assert {epoch.second for epoch in workload.epochs} == {0, 1}
+    assert {epoch.rtt for epoch in workload.epochs} == {0, 1}
     assert len({epoch.key for epoch in workload.epochs}) == len(workload.epochs)
     short, long = (StateEpoch(RECORDINGS[0], 5000, 10_000, 0, rtt) for rtt in (0, 1))
     [[near], [far]] = runner().run([workload.case(short), workload.case(long)], [(100, 20, 125, 700)])

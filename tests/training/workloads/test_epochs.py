@@ -68,7 +68,7 @@ def test_training_requires_the_studys_share_of_the_target_and_judging_the_target
 
 def test_the_reference_table_holds_the_defaults_in_every_row() -> None:
     axis = study().levels["throughput"]
-    text = default_table("gr", epoch_ms=5000, estimate_ms=250, axes=[axis])
+    text = default_table("gr", epoch_ms=5000, estimate_ms=250, axis=axis)
     rows = [line.split()[1:] for line in text.splitlines() if line[0].isdigit()]
     assert rows == [["100000", "10000", "50000"]] * 8
 

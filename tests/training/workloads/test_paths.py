@@ -99,25 +99,3 @@ def test_a_wrong_distribution_is_refused_with_its_place(tmp_path: Path, text: st
         file.write_text(text)
     with pytest.raises(TrainingError, match=message):
         read_paths(file)
-
-
-def test_an_epoch_is_in_the_state_of_the_gap_between_acks_that_its_flow_measured() -> None:
-    workload = {"kind": "epochs", "minimum": 2, "maximum": 50, "piece_s": 60, "warmup_s": 1, "shortest_s": 5}
-    path = {"name": "bunched", "rtt_ms": [50, 50], "buffer_pkts": [500, 500],
-            "ack_interval_ms": [{"share": 0.5, "between": [40, 40]}]}  # fmt: skip
-    axes = {"throughput": {"count": 1, "step_kbps": 1000}, "ack_gap": {"shortest_ms": 1, "count": 8}}
-    settings = study(workload={**workload, "paths": path}, clock={"epoch_s": 10}, axes=axes)
-    epochs = epochs_of_links(settings, [recording("a", seed=1, seconds=600)])
-    intervals_ms = {
-        state[1]: {case.scenario.link.acks.interval_ms for case in epochs.cases([state], "training", Sample())}
-        for state in settings.states
-        if epochs.source(state) == state
-    }
-    # Gaps of 40 ms are in the level from 32 ms on. A flow's first epoch is in the level of the shortest gap.
-    assert intervals_ms[5] == {40}
-    assert all(its == {None} for level, its in intervals_ms.items() if level not in (0, 5))
-    assert None in set.union(*intervals_ms.values())
-    # A gap that few flows had takes the row of the nearest one.
-    assert {epochs.source(state)[1] for state in settings.states} == set(intervals_ms)
-    assert epochs.source((0, 7)) == (0, 5)
-    assert epochs.of_state((0, 7))["copied_from"] == [0, 5]

@@ -17,7 +17,6 @@ FIELDS = (
     "epoch",
     "turn",
     "measured_bytes_per_s",
-    "ack_gap_us",
     "bytes_acked",
     "min_rtt_us",
 )
@@ -31,7 +30,7 @@ def pick(flow: dict[str, str], job: dict[str, Any]) -> dict[str, Any]:
 
 def row_of(flow: dict[str, Any]) -> list[Any]:
     """What a turn of the epoch changes in a line."""
-    return [flow.get(name) for name in ("epoch", "state", "turn", "measured_bytes_per_s", "ack_gap_us", "marker")]
+    return [flow.get(name) for name in ("epoch", "state", "turn", "measured_bytes_per_s", "marker")]
 
 
 def rows_follow_the_rate(job: dict[str, Any]) -> list[dict[str, Any]]:
