@@ -6,8 +6,8 @@
     condition   a buffer in BDP with the settings' jitter; and one BDP with ACKs that leave only every so many ms, or
                 with more jitter, because bunched ACKs and jitter change what an algorithm measures
     flows       one flow alone, or two of which the second starts later. Which one is first matters: the second one
-                measures its minimum RTT in the queue of the first. Times are drawn for each seed, so that the flows meet
-                bunched ACKs in every phase
+                measures its minimum RTT in the queue of the first. Times are drawn for each seed, so that flows meet
+                bunched ACKs in different phases
 
 Figures count from `settled_s` on. Algorithms have their defaults, CUBIC with HyStart. The RTTs are those of all samples
 of all flows. `share` is the part of the goodput that the flow has which started first.
@@ -43,7 +43,7 @@ def conditions_of(buffers: BuffersSettings) -> dict[str, Condition]:
     heads = heads_of(buffers.buffers_bdp, "BDP")
     return {
         **{head: (bdp, buffers.jitter_ms, None) for head, bdp in zip(heads, buffers.buffers_bdp, strict=True)},
-        f"1, ACKs every {buffers.ack_interval_ms:g} ms": (1, buffers.jitter_ms, buffers.ack_interval_ms),
+        f"1, ACKs {buffers.ack_interval_ms:g} ms": (1, buffers.jitter_ms, buffers.ack_interval_ms),
         f"1, jitter {buffers.more_jitter_ms:g} ms": (1, buffers.more_jitter_ms, None),
     }
 
@@ -105,7 +105,7 @@ def _figures(_scenario: Scenario, qos: QoS) -> Row:
 
 
 def _cells(figures: Mapping[str, Values], *, sharing: bool) -> tuple[str, str]:
-    """The cells of one case: goodput or share, with retransmissions; median and 95th percentile of the RTT."""
+    """The two cells of a case, whose labels are those of buffers_table."""
     mean = {name: float(values.mean()) for name, values in figures.items()}
     first = f"{mean['goodput_mbps']:.1f}"
     if sharing:
@@ -115,15 +115,20 @@ def _cells(figures: Mapping[str, Values], *, sharing: bool) -> tuple[str, str]:
 
 
 def buffers_table(results: Results[RoccetSettings]) -> list[str]:
-    """Two rows for each link and set of flows that was run, and a column for each condition."""
+    """A table for each link that was run, with two rows for each set of flows and a column for each condition.
+
+    The upper row has the goodput of a single flow, or the first one's share in % with its 95 % interval, and the
+    retransmissions in %. The lower row has the median and the 95th percentile of the RTT.
+    """
     heads = list(conditions_of(results.settings.buffers))
-    places = dict.fromkeys(key[1] for key in results.cases if key[0] == "buffers")
-    rows = []
-    for name in places:
+    lines: list[str] = []
+    for name in dict.fromkeys(key[1] for key in results.cases if key[0] == "buffers"):
+        rows = []
         for ccas in (*ALONE, *SHARING):
             sharing = len(ccas) > 1
-            labels = (f"{'share' if sharing else 'goodput, Mbit/s'}; retransmitted, %", "RTT, median / p95, ms")
+            labels = ("share; retr., %" if sharing else "Mbit/s; retr., %", "RTT, ms")
             cells = [_cells(results.cases["buffers", name, head, "+".join(ccas)], sharing=sharing) for head in heads]
-            flows = ", then ".join(NAMES[cca] for cca in ccas)
-            rows += [(name, flows, label, *row) for label, row in zip(labels, zip(*cells, strict=True), strict=True)]
-    return markdown_table(("link", "flows", "figure", f"buffer {heads[0]}", *heads[1:]), rows)
+            flows = ", ".join(NAMES[cca] for cca in ccas)
+            rows += [(flows, label, *row) for label, row in zip(labels, zip(*cells, strict=True), strict=True)]
+        lines += ["", *markdown_table((name, "figure", *heads), rows)]
+    return lines[1:]
