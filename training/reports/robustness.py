@@ -12,21 +12,20 @@ at places that are spread evenly over the recordings, the same in every cell. Th
                the least delay
 
 A cell has the pooled percentile of the queueing delay at the bottleneck, and the used share of the link: of all flows
-on it. Fairness is Jain's index of their throughputs.
+on it. Fairness is Jain's index of the throughputs of two flows with the same parameters.
 
 The criterion needs perfect knowledge. The ensemble uses at least LEAST_USED of the link wherever perfect knowledge uses
 more than ENOUGH_USED. Its delay is at most MOST_EXCESS x the target wherever perfect knowledge keeps the target. Loss
 of 1 % and company have no criterion: no parameter of a delay-based algorithm keeps a target beside CUBIC.
 
-To save time the grid of perfect knowledge runs on every STRIDE-th flow, and its best sets below each of several delays
-then run on all flows.
+Perfect knowledge is searched in two stages, because its grid is large. First, all sets of the grid run on every
+STRIDE-th flow. For each of several limits of the delay (STAGE_LIMITS), the best of these sets then runs on all flows.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
@@ -51,12 +50,12 @@ from kmod.terminal import echo
 from training.errors import TrainingError
 from training.reports.arguments import ReportArguments, finish, of_ensemble
 from training.study.ensemble import require_singles
+from training.validation.recordings import WITHIN
 from training.workloads.paths import PathsSettings, load_paths
 
 FLOW_S = 120.0
 MOST_EXCESS = 1.25
 LEAST_USED, ENOUGH_USED = 0.75, 0.85
-WITHIN = 1.02
 STRIDE = 4
 STAGE_LIMITS = (0.5, 0.7, 0.85, 0.95, WITHIN, 1.1, 1.25)  # x target
 WINDOWS_MS, INTERVALS_MS = (15, 60, 150, 400), (3, 20)
@@ -169,7 +168,8 @@ def _run(
             float(np.average([getattr(run, name) for run in runs], weights=seconds))
             for name in ("throughput_mbps", "capacity_mbps", "fairness")
         )
-        found.append(Pooled(delay, carried / max(most, 1e-9), fairness))
+        # A flow that runs for a third of the time cannot have the throughput of the other one.
+        found.append(Pooled(delay, carried / max(most, 1e-9), fairness if condition.beside == "own" else None))
     return found
 
 
@@ -255,30 +255,43 @@ def run_conditions(
 
 
 def on_kernel(
-    ensemble: Ensemble, places: Sequence[Place], *, conditions: Sequence[Condition] = CONDITIONS
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """One flow in each of the first KERNEL_CELLS conditions, on this machine's kernel and in the simulator.
+    ensemble: Ensemble,
+    places: Sequence[Place],
+    *,
+    conditions: Sequence[Condition] = CONDITIONS,
+    advance: Callable[[int], None] = lambda _flows: None,
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """One flow in each of the first KERNEL_CELLS conditions that Mahimahi has, on this machine's kernel and simulated.
 
-    Targets and places alternate. Returns the rows, and the names of the other conditions, most of which Mahimahi lacks.
+    Targets and places alternate. Returns the rows, and for each of the other conditions the reason why it is left out.
+    advance: called with the number of flows that finished since the previous call.
     """
     runner, text = host_runner(), table_text(ensemble, Deployment("evaluation", "validated", 1))
     chosen: list[tuple[str, DelayClass, Scenario]] = []
+    left_out: dict[str, str] = {}
     for condition in conditions:
         at, c = len(chosen), len(chosen) % len(ensemble.classes)
         recording, start_s, duration_s = places[at * len(places) // KERNEL_CELLS % len(places)]
         flow = FlowSpec(cca=ensemble.cca, ensemble_text=text, delay_class=c)
         [scenario] = _scenarios(condition, [Place(recording, start_s, min(duration_s, KERNEL_S))], flow)
-        with suppress(EmulationError):
-            if at < KERNEL_CELLS and to_job(scenario, runner):
-                chosen.append((condition.name, ensemble.classes[c], scenario))
+        try:
+            to_job(scenario, runner)
+        except EmulationError as error:
+            left_out[condition.name] = str(error).removeprefix(f"{scenario.name}: ")
+            continue
+        if at < KERNEL_CELLS:
+            chosen.append((condition.name, ensemble.classes[c], scenario))
+        else:
+            left_out[condition.name] = f"enough cells, {KERNEL_CELLS} of conditions before it"
     scenarios = [scenario for _, _, scenario in chosen]
-    pairs = zip(emulate_many(scenarios), simulate_many([*map(with_clock_of_mahimahi, scenarios)]), strict=True)
+    emulated = emulate_many(scenarios, progress=lambda _done: advance(1))
+    pairs = zip(emulated, simulate_many([*map(with_clock_of_mahimahi, scenarios)]), strict=True)
     rows = [
         {"condition": name, "target_ms": target.queueing_delay_us / 1000}
         | {k: _cell(Pooled(r.queueing_delay, r.utilization), target) for k, r in zip(KERNEL, pair, strict=True)}
         for (name, target, _), pair in zip(chosen, pairs, strict=True)
     ]
-    return rows, [c.name for c in conditions if c.name not in [name for name, _, _ in chosen]]
+    return rows, left_out
 
 
 def _text(cell: dict[str, Any]) -> str:
@@ -296,8 +309,10 @@ def _lines(rows: Sequence[dict[str, Any]], schemes: Sequence[str]) -> list[str]:
     for c, target in enumerate(rows[0]["targets"]):
         columns = [Column(f"{target['target_ms']:g} ms"), *(Column(scheme, "right") for scheme in schemes), Column("")]
         lines += [*table_lines(columns, [texts(row["condition"], row["targets"][c]) for row in rows]), ""]
-    fairness = [f"{target['ensemble']['fairness']:.2f}" for target in rows[-1]["targets"]]
-    return [*lines, f"{rows[-1]['condition']}: Jain's index {', '.join(fairness)}"]
+    for row in rows:
+        fairness = [f"{t['ensemble']['fairness']:.2f}" for t in row["targets"] if "fairness" in t["ensemble"]]
+        lines += [f"{row['condition']}: Jain's index {', '.join(fairness)}"] * bool(fairness)
+    return lines
 
 
 @click.command()
@@ -321,14 +336,14 @@ def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: boo
         raise click.UsageError("--perfect: expected it without --runner mahimahi, which searches nothing")
     names = (*OWN, "default", *words_of(schemes))
     with given.read() as (ensemble, _, recordings, terminal):
-        terminal.phase("running flows", total=len(CONDITIONS))
+        terminal.phase("running flows", total=len(CONDITIONS) if runner == "simulator" else KERNEL_CELLS)
         places = places_of(recordings, flows)
         if runner == "mahimahi":
-            rows, left_out = on_kernel(ensemble, places)
+            rows, left_out = on_kernel(ensemble, places, advance=terminal.advance)
             texts = [[row["condition"], f"{row['target_ms']:g} ms", *(_text(row[k]) for k in KERNEL)] for row in rows]
             columns = (Column(heading, "right") for heading in ("target", *KERNEL))
-            texts += [[name, "left out", "", ""] for name in left_out]
             lines = table_lines([Column("condition"), *columns], texts)
+            lines += [f"left out: {name}: {reason}" for name, reason in left_out.items()]
             echo(json.dumps({"rows": rows, "left_out": left_out}, indent=1) if given.as_json else "\n".join(lines))
             return
         rows = run_conditions(ensemble, places, schemes=names, perfect=perfect,
