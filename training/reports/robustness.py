@@ -135,7 +135,7 @@ def places_of(recordings: Sequence[Recording], flows: int) -> list[Place]:
     return found
 
 
-def _scenarios(condition: Condition, places: Sequence[Place], flow: FlowSpec) -> list[Scenario]:
+def scenarios_of(condition: Condition, places: Sequence[Place], flow: FlowSpec) -> list[Scenario]:
     found = []
     for seed, (recording, start_s, duration_s) in enumerate(places, 1):
         link = condition.paths.draw(f"{recording.name} {start_s}", seed=1, duration_s=duration_s)
@@ -154,12 +154,12 @@ def _run(
     """The pooled figures of each trial."""
     flow = FlowSpec(delay_class=delay_class)
     if condition.beside is None:
-        out = measure(_scenarios(condition, places, flow), trials, threads=threads)
+        out = measure(scenarios_of(condition, places, flow), trials, threads=threads)
         counts = out.delay_counts.sum(axis=0, dtype=np.int64)
         used = out.delivered_bytes.sum(axis=0) / np.maximum(out.capacity_bytes.sum(axis=0), 1)
         return [Pooled(Delays(compact_edges_us(), c), float(u)) for c, u in zip(counts, used, strict=True)]
     flows = [flow.model_copy(update=vars(trial)) for trial in trials]
-    every = simulate_many([s for flow in flows for s in _scenarios(condition, places, flow)], threads=threads)
+    every = simulate_many([s for flow in flows for s in scenarios_of(condition, places, flow)], threads=threads)
     seconds, found = [place.duration_s for place in places], []
     for at in range(0, len(every), len(places)):
         runs = every[at : at + len(places)]
@@ -173,7 +173,7 @@ def _run(
     return found
 
 
-def _cell(pooled: Pooled, target: DelayClass) -> dict[str, Any]:
+def cell_of(pooled: Pooled, target: DelayClass) -> dict[str, Any]:
     return {
         "p95_queueing_delay_ms": round(pooled.delay.percentile_ms(target.percentile), 1),
         "utilization": round(pooled.used, 4),
@@ -181,30 +181,38 @@ def _cell(pooled: Pooled, target: DelayClass) -> dict[str, Any]:
     }
 
 
-def _best(runs: Sequence[Pooled], target: DelayClass, limit: float) -> int:
+def best_within(runs: Sequence[Pooled], target: DelayClass, limit: float) -> int:
     """The run with most use of the link within limit x target, or else the one with the least delay."""
     delays_us = [1000 * run.delay.percentile_ms(target.percentile) for run in runs]
     within = [i for i, delay_us in enumerate(delays_us) if delay_us <= limit * target.queueing_delay_us]
     return max(within, key=lambda i: runs[i].used) if within else int(np.argmin(delays_us))
 
 
+def grid_of(targets: Sequence[DelayClass]) -> list[dict[str, int]]:
+    """The parameter sets of GR among which perfect knowledge of these targets chooses."""
+    thresholds_us = sorted({max(round(t.queueing_delay_us * share), 1000) for t in targets for share in THRESHOLDS})
+    return [
+        {"bandwidth_window_us": 1000 * w, "adaptation_interval_us": 1000 * i, "delay_threshold_us": t}
+        for w, i, t in product(WINDOWS_MS, INTERVALS_MS, thresholds_us)
+        if i <= w
+    ]
+
+
 def _perfect(
     condition: Condition, places: Sequence[Place], ensemble: Ensemble, *, threads: int | None
 ) -> list[dict[str, Any]]:
     """The cell of perfect knowledge for each target, with its values. Runs do not depend on the target."""
-    targets, names = ensemble.classes, ("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us")
-    thresholds_us = sorted({max(round(t.queueing_delay_us * share), 1000) for t in targets for share in THRESHOLDS})
-    grid = [(1000 * w, 1000 * i, t) for w, i, t in product(WINDOWS_MS, INTERVALS_MS, thresholds_us) if i <= w]
-    points = [dict(zip(names, values, strict=True)) for values in grid]
+    targets = ensemble.classes
+    points = grid_of(targets)
 
     def run(its: Sequence[dict[str, int]], at: Sequence[Place]) -> list[Pooled]:
         return _run(condition, at, [Trial("gr", values) for values in its], delay_class=0, threads=threads)
 
     first = run(points, places[::STRIDE])
-    chosen = sorted({_best(first, target, limit) for target in targets for limit in STAGE_LIMITS})
+    chosen = sorted({best_within(first, target, limit) for target in targets for limit in STAGE_LIMITS})
     points = [*(points[i] for i in chosen), *require_singles(ensemble)]
     runs = run(points, places)
-    return [{**_cell(runs[i], t), "values": points[i]} for t in targets for i in [_best(runs, t, WITHIN)]]
+    return [{**cell_of(runs[i], t), "values": points[i]} for t in targets for i in [best_within(runs, t, WITHIN)]]
 
 
 def shortfalls(cells: dict[str, Any], target_ms: float) -> list[str]:
@@ -244,7 +252,7 @@ def run_conditions(
             names = [scheme for scheme in schemes if c == 0 or scheme in OWN]
             trials = [own[s][c] if s in OWN else Trial(ensemble.cca if s == "default" else s) for s in names]
             runs |= zip(names, _run(condition, places, trials, delay_class=c, threads=threads), strict=True)
-            cells = {s: _cell(runs[s], target) for s in schemes} | ({"perfect": known[c]} if known else {})
+            cells = {s: cell_of(runs[s], target) for s in schemes} | ({"perfect": known[c]} if known else {})
             target_ms = target.queueing_delay_us / 1000
             short_of = shortfalls(cells, target_ms) if condition.has_criterion else []
             targets.append({"target_ms": target_ms, **cells, "short_of": short_of})
@@ -273,7 +281,7 @@ def on_kernel(
         at, c = len(chosen), len(chosen) % len(ensemble.classes)
         recording, start_s, duration_s = places[at * len(places) // KERNEL_CELLS % len(places)]
         flow = FlowSpec(cca=ensemble.cca, ensemble_text=text, delay_class=c)
-        [scenario] = _scenarios(condition, [Place(recording, start_s, min(duration_s, KERNEL_S))], flow)
+        [scenario] = scenarios_of(condition, [Place(recording, start_s, min(duration_s, KERNEL_S))], flow)
         try:
             to_job(scenario, runner)
         except EmulationError as error:
@@ -288,7 +296,7 @@ def on_kernel(
     pairs = zip(emulated, simulate_many([*map(with_clock_of_mahimahi, scenarios)]), strict=True)
     rows = [
         {"condition": name, "target_ms": target.queueing_delay_us / 1000}
-        | {k: _cell(Pooled(r.queueing_delay, r.utilization), target) for k, r in zip(KERNEL, pair, strict=True)}
+        | {k: cell_of(Pooled(r.queueing_delay, r.utilization), target) for k, r in zip(KERNEL, pair, strict=True)}
         for (name, target, _), pair in zip(chosen, pairs, strict=True)
     ]
     return rows, left_out

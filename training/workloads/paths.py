@@ -17,6 +17,8 @@ A range is drawn from evenly on a logarithmic scale. An element with a `share` i
     stall_ms         the receiver's host stands still for so long, after each stall_every_s
     outage_s         nothing is delivered for so long, once in outage_every_s
 
+`cases` replace these ranges on a share of the paths. `ccatune report worst` writes such a file.
+
 A draw depends on the seed, the name of the run and its length alone. So all candidates meet the same paths.
 
 DEVIATION: a second flow is not among the elements. Beside one that fills the buffer no parameter keeps a delay target,
@@ -143,22 +145,34 @@ def _one_value(chosen: tuple[Some, float] | None) -> Some | None:
     return Some(share=1.0, between=(value, value))
 
 
+class Cases(StudyPart):
+    """Ranges that replace those of the distribution on a share of its paths, such as the worst cases of an ensemble."""
+
+    share: Share
+    paths: tuple[PathRanges, ...] = Field(min_length=1, description="each is as frequent as the others")
+
+
 class PathsSettings(PathRanges):
     """A distribution of paths."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    cases: Cases | None = None
 
     def draw(self, name: str, *, seed: int, duration_s: float, from_s: float = 0.0) -> dict[str, Any]:
         """The fields of a LinkSpec around its rate, for a run of duration_s; or for the part of it from from_s on."""
         digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
         rng = np.random.default_rng(np.frombuffer(digest, dtype=np.uint32).tolist())
-        path = self.at(rng.random(len(QUANTITIES)).tolist())
+        places = rng.random(len(QUANTITIES)).tolist()
+        *of_pauses, of_case = rng.spawn(3)
+        is_case = self.cases is not None and of_case.random() < self.cases.share
+        ranges = self.cases.paths[of_case.integers(len(self.cases.paths))] if self.cases and is_case else self
+        path = ranges.at(places)
         behind: list[PathElement] = []
         if path.hold_ms is not None:
             behind.append(Clock(least_ms=path.hold_ms.between[1] / 4, most_ms=path.hold_ms.between[1]))
         if path.jitter_ms is not None:
             behind.append(Jitter(max_ms=path.jitter_ms.between[1]))
-        for its, pauses, seconds in zip(rng.spawn(2), (path.stall_ms, path.outage_s), (1e-3, 1.0), strict=True):
+        for its, pauses, seconds in zip(of_pauses, (path.stall_ms, path.outage_s), (1e-3, 1.0), strict=True):
             if pauses is not None:
                 behind.append(_pausing(its, pauses, seconds=seconds, duration_s=duration_s, from_s=from_s))
         return {
