@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: MIT
 """`ccatune report worst`: the paths of a distribution on which an ensemble of GR falls furthest short.
 
-A path is a place from 0 to 1 in each quantity of the distribution (PathRanges.at), and one in the recordings. A flow
-runs there for FLOW_S, from slow start on, and follows the ensemble's table. For a target, with D its percentile of the
-queueing delay and U the used share of the link:
+A path is a place from 0 to 1 in each quantity of the distribution (PathRanges.at) and in the recordings. A flow of
+FLOW_S follows the ensemble's table there, from slow start on. For a target, with D its percentile of the queueing delay
+and U the used share of the link:
 
     regret = max(U_perfect - U_ensemble, 0) + penalty
     penalty = min(max(D_ensemble / (MOST_EXCESS x target) - 1, 0), 1), where D_perfect <= WITHIN x target; otherwise 0
 
-Perfect knowledge is the set of fixed parameters with most use of this very flow's link within WITHIN x the target, or
-else the one with the least delay (robustness.py). Delay that is twice as long as it may be therefore costs as much as
-an unused link.
+Perfect knowledge is the fixed parameters of GR with most use of this very flow's link within WITHIN x the target, or
+else with the least delay (robustness.py). Delay that is twice as long as it may be counts as much as an unused link.
 
-The search has two steps:
-
-    draw      `draws` paths from the distribution. The regret of the worst 1 % of (path, target) is exact: the other
-              pairs are those that even perfect use of the link would give less regret
-    search    from each of the ROWS worst paths, simulated annealing (searches/dds.py) over the places. An even place is
-              a draw from the distribution, so a step reaches paths in proportion to their share of it. A step without
-              perfect knowledge's runs is one that could not be taken
-
-Training on the paths that it writes (`--out`) makes the next table better there, and the report finds others.
+    draw     the regrets of so many drawn paths for all targets. Most are not computed: perfect use of the link bounds a
+             regret from above, and only those that may be among the worst 1 % or belong to the ROWS worst paths count
+    search   simulated annealing over the places (searches/dds.py) from each of the ROWS worst paths, for its worst
+             target. An even place is a draw from the distribution, so the annealing keeps to paths that do occur
 """
 
 from __future__ import annotations
@@ -40,6 +34,7 @@ from emulation.options import FiniteRange
 from emulation.run.measures import Trial, measure
 from emulation.run.qos import Delays
 from emulation.run.simulator import compact_edges_us
+from emulation.scenario.files import link_document
 from emulation.scenario.model import FlowSpec, Scenario
 from emulation.traces import Recording, place_of
 from emulation.traces.files import write_file
@@ -61,18 +56,16 @@ from training.workloads.paths import QUANTITIES, Cases, PathRanges, PathsSetting
 ROWS = 5
 SCALE = 1_000_000  # a search's integers for places from 0 to 1
 SPACE = Space(tuple(Dimension(name, SCALE, 2 * SCALE) for name in (*QUANTITIES, "recording")))
-REACH = 0.5
+REACH = 0.5  # the annealing's box is the whole range
 SPILL_MS = 10_000  # of a trace after the end of its run, so that a silence there stays one
 
 
-def regret(own: tuple[float, float], perfect: tuple[float, float], target_ms: float) -> float:
-    """See above. own, perfect: percentile of the queueing delay in ms, and used share of the link."""
-    excess = own[0] / (MOST_EXCESS * target_ms) - 1 if perfect[0] <= WITHIN * target_ms else 0.0
-    return max(perfect[1] - own[1], 0.0) + min(max(excess, 0.0), 1.0)
-
-
-def _pair(run: Pooled, target: DelayClass) -> tuple[float, float]:
-    return run.delay.percentile_ms(target.percentile), run.used
+def regret(own: Pooled, perfect: Pooled | None, target: DelayClass) -> float:
+    """See above. perfect: None: the most that the regret can be, whatever perfect knowledge reaches."""
+    own_us, perfect_us = (1000 * run.delay.percentile_ms(target.percentile) if run else 0.0 for run in (own, perfect))
+    kept = perfect_us <= WITHIN * target.queueing_delay_us
+    excess = kept * (own_us / (MOST_EXCESS * target.queueing_delay_us) - 1)
+    return max((perfect.used if perfect else 1.0) - own.used, 0.0) + min(max(excess, 0.0), 1.0)
 
 
 class Judged(NamedTuple):
@@ -88,7 +81,7 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Judge:
-    """Judges paths of a distribution."""
+    """Judges the paths of a distribution."""
 
     ensemble: Ensemble
     paths: PathsSettings
@@ -96,7 +89,7 @@ class Judge:
     threads: int | None = None
 
     def place(self, at: Sequence[float]) -> tuple[PathRanges, Place]:
-        """The path at these places, and where its flow runs."""
+        """The path at these places, and where in the recordings its flow runs."""
         recording, start_ms = place_of(self.recordings, share=at[-1])
         duration_s = min(FLOW_S, recording.duration_s)
         start_s = min(start_ms // 1000, int(recording.duration_s - duration_s))
@@ -113,19 +106,13 @@ class Judge:
         trial = Trial("gr", ensemble_text=table_text(self.ensemble, Deployment("evaluation", "validated", 1)))
         return [runs[0] for runs in self._runs([self.scenario(at, target) for at in every], [trial])]
 
-    def most(self, own: Pooled, target: int) -> float:
-        """The regret if perfect knowledge kept the target and used all of the link."""
-        its = self.ensemble.classes[target]
-        return regret(_pair(own, its), (0.0, 1.0), its.queueing_delay_us / 1000)
-
     def judge(self, at: Sequence[float], target: int, own: Pooled) -> Judged:
-        """Find perfect knowledge of a path."""
+        """Find perfect knowledge of a path, and the regret of the ensemble's run."""
         its = self.ensemble.classes[target]
         points = [*robustness.grid_of([its]), require_singles(self.ensemble)[target]]
-        [runs] = self._runs([self.scenario(at, 0)], [Trial("gr", values) for values in points])
+        [runs] = self._runs([self.scenario(at, target)], [Trial("gr", values) for values in points])
         best = robustness.best_within(runs, its, WITHIN)
-        found = regret(_pair(own, its), _pair(runs[best], its), its.queueing_delay_us / 1000)
-        return Judged(found, tuple(at), target, own, runs[best], dict(points[best]))
+        return Judged(regret(own, runs[best], its), tuple(at), target, own, runs[best], dict(points[best]))
 
     def _runs(self, scenarios: Sequence[Scenario], trials: Sequence[Trial]) -> list[list[Pooled]]:
         out = measure(scenarios, trials, threads=self.threads)
@@ -136,170 +123,110 @@ class Judge:
         ]
 
 
-def draw_worst(judge: Judge, *, draws: int, seed: int, progress: Progress) -> list[Judged]:
-    """The worst 1 % of (path, target) of so many drawn paths, but at least ROWS paths; the worst one first."""
-    rng = np.random.default_rng([seed, 0])
-    every = rng.random((draws, len(SPACE.names))).tolist()
-    classes = range(len(judge.ensemble.classes))
+def one_of_each_path(found: Sequence[Judged]) -> list[Judged]:
+    """The ROWS worst paths, each with its worst target. found: the worst one first."""
+    by_path = {one.at: one for one in reversed(found)}
+    return sorted(by_path.values(), key=lambda one: -one.regret)[:ROWS]
+
+
+def draw_worst(judge: Judge, *, draws: int, seed: int, progress: Progress) -> tuple[list[Judged], float]:
+    """The ROWS worst of so many drawn paths, and the mean regret of the worst 1 % of their regrets for all targets."""
+    every = np.random.default_rng([seed, 0]).random((draws, len(SPACE.names))).tolist()
+    classes = judge.ensemble.classes
     count = math.ceil(draws * len(classes) / 100)
     progress.phase("drawing paths", total=draws * len(classes))
-    bounds = [(judge.most(own, c), n, c, own) for c in classes for n, own in enumerate(judge.owns(every, c))]
+    bounds = [
+        (regret(own, None, target), at, c, own)
+        for c, target in enumerate(classes)
+        for at, own in zip(every, judge.owns(every, c), strict=True)
+    ]
     found: list[Judged] = []
-    for most, n, c, own in sorted(bounds, key=lambda one: -one[0]):
-        worst = _one_of_each_path(found)
-        if len(found) >= count and len(worst) >= ROWS and most <= min(found[count - 1].regret, worst[-1].regret):
+    for bound, at, c, own in sorted(bounds, key=lambda one: -one[0]):
+        paths = one_of_each_path(found)
+        if len(paths) == ROWS and len(found) >= count and bound <= min(found[count - 1].regret, paths[-1].regret):
             break
-        found = sorted([*found, judge.judge(every[n], c, own)], key=lambda one: -one.regret)
+        found = sorted([*found, judge.judge(at, c, own)], key=lambda one: -one.regret)
         progress.advance(1)
-    return found
-
-
-def _one_of_each_path(found: Sequence[Judged]) -> list[Judged]:
-    """The ROWS worst paths, each with its worst target. found: the worst one first."""
-    by_path: dict[tuple[float, ...], Judged] = {}
-    for one in found:
-        by_path.setdefault(one.at, one)
-    return list(by_path.values())[:ROWS]
+    return one_of_each_path(found), float(np.mean([one.regret for one in found[:count]]))
 
 
 def search_from(
     judge: Judge, start: Judged, *, steps: int, seed: Sequence[int], advance: Callable[[float], None]
 ) -> Judged:
-    """The worst path that the annealing from a path finds."""
+    """The worst path that the annealing from a path finds, for the same target."""
     search = DdsSearch(SPACE, settings=AnnealingSettings(steps=steps), samples=[start.at], seed=seed, reach=REACH)
-    worst = start
+    worst, target = start, judge.ensemble.classes[start.target]
+    search.tell(search.ask(1)[0].number, Score(0.0, -start.regret, cases=1))
     while not search.done:
-        for proposal in search.ask(1):
-            at = [min(place, 1 - 1 / SCALE) for place in SPACE.positions(proposal.point)]
-            [own] = judge.owns([at], start.target)
-            score = Score(0.0, -judge.most(own, start.target), cases=1, complete=False)
-            if proposal.number == 0 or not search.hopeless(proposal.number, score):
-                judged = start if proposal.number == 0 else judge.judge(at, start.target, own)
-                worst = max(worst, judged, key=lambda one: one.regret)
-                score = Score(0.0, -judged.regret, cases=1)
-            search.tell(proposal.number, score)
-            advance(1 if proposal.number else 0)
+        [proposal] = search.ask(1)
+        at = [min(place, 1 - 1 / SCALE) for place in SPACE.positions(proposal.point)]
+        [own] = judge.owns([at], start.target)
+        score = Score(0.0, -regret(own, None, target), cases=1, complete=False)
+        if not search.hopeless(proposal.number, score):
+            judged = judge.judge(at, start.target, own)
+            worst = max(worst, judged, key=lambda one: one.regret)
+            score = Score(0.0, -judged.regret, cases=1)
+        search.tell(proposal.number, score)
+        advance(1)
     return worst
-
-
-def find_worst(
-    judge: Judge, *, draws: int, evaluations: int, seed: int, progress: Progress
-) -> tuple[list[Judged], float]:
-    """The ROWS worst paths, the worst one first, and the mean regret of the worst 1 % of the drawn (path, target)."""
-    drawn = draw_worst(judge, draws=draws, seed=seed, progress=progress)
-    count = math.ceil(draws * len(judge.ensemble.classes) / 100)
-    mean = float(np.mean([one.regret for one in drawn[:count]]))
-    starts = _one_of_each_path(drawn)
-    progress.phase("searching from the worst", total=evaluations)
-    steps = evaluations // len(starts)
-    found = [
-        search_from(judge, start, steps=steps, seed=(seed, 1, n), advance=progress.advance)
-        for n, start in enumerate(starts)
-    ]
-    return sorted(found, key=lambda one: -one.regret), mean
-
-
-def in_words(path: PathRanges, place: Place) -> str:
-    """E.g. `RTT 25 ms, 60 pkts, ACKs every 12 ms, pqsa-4g at 3.4 Mbit/s`."""
-    single = {
-        "ACKs every {:.3g} ms": path.ack_interval_ms[0] if path.ack_interval_ms else None,
-        "holds {:.3g} ms": path.hold_ms,
-        "jitter {:.3g} ms": path.jitter_ms,
-        "loss {:.2g}": path.loss,
-    }
-    start_ms = round(place.start_s * 1000)
-    capacity = place.recording.trace.capacity_bytes(start_ms, start_ms + round(place.duration_s * 1000))
-    parts = [
-        f"RTT {path.rtt_ms[0]:.0f} ms",
-        f"{path.buffer_pkts[0]:.0f} pkts",
-        *(text.format(some.between[0]) for text, some in single.items() if some is not None),
-        *["CoDel"] * bool(path.codel),
-        *["stalls"] * (path.stall_ms is not None),
-        *["outages"] * (path.outage_s is not None),
-        f"{place.recording.dataset} at {capacity * 8e-6 / place.duration_s:.2g} Mbit/s",
-    ]
-    return ", ".join(parts)
 
 
 def row_of(judge: Judge, one: Judged) -> dict[str, Any]:
     """The figures of a path."""
-    target = judge.ensemble.classes[one.target]
-    path, place = judge.place(one.at)
+    target, (path, place) = judge.ensemble.classes[one.target], judge.place(one.at)
+    start_ms, duration_s = round(1000 * place.start_s), place.duration_s
+    capacity_bytes = place.recording.trace.capacity_bytes(start_ms, start_ms + round(1000 * duration_s))
     return {
         "regret": round(one.regret, 4),
         "target_ms": target.queueing_delay_us / 1000,
         "ensemble": robustness.cell_of(one.own, target),
         "perfect": {**robustness.cell_of(one.perfect, target), "values": one.values},
-        "words": in_words(path, place),
         "path": path.model_dump(mode="json", exclude_defaults=True),
+        "words": f"{path.in_words()}, {place.recording.dataset} at {capacity_bytes * 8e-6 / duration_s:.2g} Mbit/s",
         "recording": place.recording.name,
         "start_s": place.start_s,
     }
 
 
-def scenario_document(scenario: Scenario, *, trace: str, ensemble: str, delay_class: int) -> dict[str, Any]:
-    """The content of a scenario file (emulation/scenario/files.py) with a bulk flow that follows an ensemble."""
-    link = scenario.link
-    behind = [{"kind": one.kind, **one.model_dump(mode="json", exclude_defaults=True)} for one in link.behind]
-    fields = link.model_dump(mode="json", exclude_defaults=True, exclude={"trace", "start_ms", "behind"})
-    return {
-        "name": scenario.name,
-        "link": {"trace": trace, **fields, "behind": behind},
-        "flows": [{"ensemble": ensemble, "delay_class": delay_class}],
-        "duration_s": scenario.duration_s,
-        "seed": scenario.seed,
-    }
-
-
 def write_worst(judge: Judge, found: Sequence[Judged], folder: Path, *, share: float) -> list[str]:
     """Write the ensemble, a scenario file with its trace for each path, and paths.yaml; the scenario files' names."""
+
+    def write(name: str, document: dict[str, Any]) -> None:
+        write_file(folder / name, yaml.safe_dump(document, sort_keys=False, default_flow_style=None).encode())
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TrainingError(f"--out {folder}: expected a folder to write to, got {error.strerror}") from error
     judge.ensemble.save(folder / "ensemble.json")
-
-    def write(name: str, document: dict[str, Any]) -> None:
-        write_file(folder / name, yaml.safe_dump(document, sort_keys=False, default_flow_style=None).encode())
-
-    names = []
     for number, one in enumerate(found, 1):
-        scenario, (_, place) = judge.scenario(one.at, one.target), judge.place(one.at)
-        start_ms, recording = round(place.start_s * 1000), place.recording
-        end_ms = min(start_ms + round(1000 * place.duration_s) + SPILL_MS, recording.trace.period_ms)
-        write_file(folder / f"worst-{number}.down", recording.trace.slice(start_ms, end_ms).as_file())
-        document = scenario_document(
-            scenario, trace=f"worst-{number}.down", ensemble="ensemble.json", delay_class=one.target
-        )
-        names.append(f"worst-{number}.yaml")
-        write(names[-1], document)
-    new = tuple(judge.place(one.at)[0] for one in found)
-    cases = Cases(share=share, paths=(*(judge.paths.cases.paths if judge.paths.cases else ()), *new))
-    paths = judge.paths.model_copy(update={"cases": cases}).model_dump(mode="json", exclude_defaults=True)
-    write("paths.yaml", paths)
-    return names
+        scenario, trace = judge.scenario(one.at, one.target), f"worst-{number}.down"
+        end_ms = scenario.link.start_ms + round(1000 * scenario.duration_s) + SPILL_MS
+        recorded = judge.place(one.at)[1].recording.trace
+        write_file(folder / trace, recorded.slice(scenario.link.start_ms, min(end_ms, recorded.period_ms)).as_file())
+        flow = {"ensemble": "ensemble.json", "delay_class": one.target}
+        fields = {"duration_s": scenario.duration_s, "seed": scenario.seed}
+        write(f"worst-{number}.yaml", {"link": link_document(scenario.link, trace=trace), "flows": [flow], **fields})
+    before = judge.paths.cases.paths if judge.paths.cases else ()
+    cases = Cases(share=share, paths=(*before, *(judge.place(one.at)[0] for one in found)))
+    paths = judge.paths.model_copy(update={"cases": cases})
+    write("paths.yaml", paths.model_dump(mode="json", exclude_defaults=True))
+    return [f"worst-{number}.yaml" for number in range(1, len(found) + 1)]
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     headings = ("regret", "target\nms", "p95\nms", "used\n%", "perfect\np95 ms", "used\n%")
-    cells = [
-        [f"{row['regret']:.3f}", f"{row['target_ms']:g}"]
-        + [text for its in (row["ensemble"], row["perfect"])
-           for text in (f"{its['p95_queueing_delay_ms']:.0f}", f"{100 * its['utilization']:.0f}")]
-        + [row["words"]]
-        for row in rows
-    ]  # fmt: skip
-    return table_lines(
-        [*(Column(heading, "right") for heading in headings), Column("path", least=30, cut="end")], cells
-    )
+    columns = [*(Column(heading, "right") for heading in headings), Column("path", least=30, cut="end")]
+    figures = "{regret:.3f} {target_ms:g} {ensemble[p95_queueing_delay_ms]:.0f} {ensemble[utilization]:.0%} " \
+              "{perfect[p95_queueing_delay_ms]:.0f} {perfect[utilization]:.0%}"  # fmt: skip
+    return table_lines(columns, [[*figures.format(**row).replace("%", "").split(), row["words"]] for row in rows])
 
 
 @click.command()
 @of_ensemble
 @click.option("--paths", "paths_name", metavar="NAME", help="File, or name in configs/paths  [the study's own]")
 @click.option("--draws", type=click.IntRange(1), default=64, show_default=True, help="Paths drawn at first")
-@click.option("--evaluations", type=click.IntRange(0), default=200, show_default=True,
-              help="Paths tried by the search from the worst of them")  # fmt: skip
+@click.option("--evaluations", type=click.IntRange(0), default=200, show_default=True, help="Paths of the search")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the draws and the search")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path),
               help="Write the worst paths as scenario files, and paths.yaml for a study's workload.paths")  # fmt: skip
@@ -319,16 +246,21 @@ def worst(*, given: ReportArguments, paths_name: str | None, draws: int, evaluat
     with given.read() as (ensemble, study, recordings, terminal):
         paths = read_paths(paths_name) if paths_name else getattr(study.workload, "paths", None)
         if ensemble.cca != "gr" or paths is None:
-            raise TrainingError(f"report worst: expected an ensemble of gr whose study has paths, or --paths, got one of "
-                                f"{ensemble.cca}{' without paths' * (paths is None)}")  # fmt: skip
+            without = " without paths; give --paths" if paths is None else ""
+            raise TrainingError(
+                f"report worst: expected an ensemble of gr over paths, got one of {ensemble.cca}{without}"
+            )
         judge = Judge(ensemble, paths, recordings, given.threads)
-        found, mean = find_worst(judge, draws=draws, evaluations=evaluations, seed=seed, progress=terminal)
+        starts, mean = draw_worst(judge, draws=draws, seed=seed, progress=terminal)
+        terminal.phase("searching from the worst", total=evaluations)
+        found = [search_from(judge, start, steps=evaluations // len(starts), seed=(seed, n), advance=terminal.advance)
+                 for n, start in enumerate(starts, 1)]  # fmt: skip
+        found.sort(key=lambda one: -one.regret)
     rows = [row_of(judge, one) for one in found]
     if out is not None:
         for row, name in zip(rows, write_worst(judge, found, out, share=share), strict=True):
             row["scenario"] = str(out / name)
-    if given.as_json:
-        echo(json.dumps({"rows": rows, "drawn_worst_percent_regret": round(mean, 4)}, indent=1))
-        return
-    last = f"mean regret of the worst 1 % of {draws} drawn paths: {mean:.3f}"
-    echo("\n".join([*_lines(rows), *(row["scenario"] for row in rows if out is not None), last]))
+    lines = [*_lines(rows), f"mean regret of the worst 1 % of {draws} drawn paths: {mean:.3f}"]
+    lines += [f"written: {row['scenario']}" for row in rows if out is not None]
+    figures = {"rows": rows, "drawn_worst_1_percent": round(mean, 4)}
+    echo(json.dumps(figures, indent=1) if given.as_json else "\n".join(lines))

@@ -137,6 +137,15 @@ class PathRanges(StudyPart):
             fields[name] = None if pauses is None else pauses[0].model_copy(update={"share": 1.0})
         return PathRanges(**fields)
 
+    def in_words(self) -> str:
+        """E.g. `RTT 25 ms, 60 pkts, ACKs every 12 ms, stalls`, for a path."""
+        single = {"ACKs every {:.3g} ms": next(iter(self.ack_interval_ms), None), "holds {:.3g} ms": self.hold_ms,
+                  "jitter {:.3g} ms": self.jitter_ms, "loss {:.2g}": self.loss}  # fmt: skip
+        flags = {"CoDel": self.codel, "stalls": self.stall_ms, "outages": self.outage_s}
+        found = [text.format(some.between[1]) for text, some in single.items() if some is not None]
+        found += [text for text, flag in flags.items() if flag]
+        return ", ".join([f"RTT {self.rtt_ms[1]:.0f} ms", f"{self.buffer_pkts[1]:.0f} pkts", *found])
+
 
 def _one_value(chosen: tuple[Some, float] | None) -> Some | None:
     if chosen is None:
