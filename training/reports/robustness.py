@@ -302,7 +302,7 @@ def on_kernel(
     return rows, left_out
 
 
-def _text(cell: dict[str, Any]) -> str:
+def text_of(cell: dict[str, Any]) -> str:
     return f"{cell['p95_queueing_delay_ms']:.0f} {100 * cell['utilization']:3.0f}"
 
 
@@ -310,7 +310,7 @@ def _lines(rows: Sequence[dict[str, Any]], schemes: Sequence[str]) -> list[str]:
     """A table for each target."""
 
     def texts(condition: str, target: dict[str, Any]) -> list[str]:
-        cells = (_text(target[scheme]) if scheme in target else "" for scheme in schemes)
+        cells = (text_of(target[scheme]) if scheme in target else "" for scheme in schemes)
         return [condition, *cells, "*" * bool(target["short_of"])]
 
     lines = []
@@ -348,7 +348,7 @@ def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: boo
         places = places_of(recordings, flows)
         if runner == "mahimahi":
             rows, left_out = on_kernel(ensemble, places, advance=terminal.advance)
-            texts = [[row["condition"], f"{row['target_ms']:g} ms", *(_text(row[k]) for k in KERNEL)] for row in rows]
+            texts = [[row["condition"], f"{row['target_ms']:g} ms", *(text_of(row[k]) for k in KERNEL)] for row in rows]
             columns = (Column(heading, "right") for heading in ("target", *KERNEL))
             lines = table_lines([Column("condition"), *columns], texts)
             lines += [f"left out: {name}: {reason}" for name, reason in left_out.items()]

@@ -11,17 +11,17 @@ and U the used share of the link:
 Perfect knowledge is the fixed parameters of GR with most use of this very flow's link within WITHIN x the target, or
 else with the least delay (robustness.py). Delay that is twice as long as it may be counts as much as an unused link.
 
-    draw     the regrets of so many drawn paths for all targets. Most are not computed: perfect use of the link bounds a
-             regret from above, and only those that may be among the worst 1 % or belong to the ROWS worst paths count
-    search   simulated annealing over the places (searches/dds.py) from each of the ROWS worst paths, for its worst
-             target. An even place is a draw from the distribution, so the annealing keeps to paths that do occur
+    draw     so many paths. Perfect use of the link bounds their regrets from above, and only the regrets that may be
+             among the worst 1 %, or belong to the ROWS worst paths, are computed
+    search   simulated annealing over the places (searches/dds.py) from each of these paths, for its worst target. An
+             even place is a draw from the distribution, so the annealing keeps to paths that do occur
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,11 +135,8 @@ def draw_worst(judge: Judge, *, draws: int, seed: int, progress: Progress) -> tu
     classes = judge.ensemble.classes
     count = math.ceil(draws * len(classes) / 100)
     progress.phase("drawing paths", total=draws * len(classes))
-    bounds = [
-        (regret(own, None, target), at, c, own)
-        for c, target in enumerate(classes)
-        for at, own in zip(every, judge.owns(every, c), strict=True)
-    ]
+    runs = [(c, at, own) for c in range(len(classes)) for at, own in zip(every, judge.owns(every, c), strict=True)]
+    bounds = [(regret(own, None, classes[c]), at, c, own) for c, at, own in runs]
     found: list[Judged] = []
     for bound, at, c, own in sorted(bounds, key=lambda one: -one[0]):
         paths = one_of_each_path(found)
@@ -150,9 +147,7 @@ def draw_worst(judge: Judge, *, draws: int, seed: int, progress: Progress) -> tu
     return one_of_each_path(found), float(np.mean([one.regret for one in found[:count]]))
 
 
-def search_from(
-    judge: Judge, start: Judged, *, steps: int, seed: Sequence[int], advance: Callable[[float], None]
-) -> Judged:
+def search_from(judge: Judge, start: Judged, *, steps: int, seed: Sequence[int], progress: Progress) -> Judged:
     """The worst path that the annealing from a path finds, for the same target."""
     search = DdsSearch(SPACE, settings=AnnealingSettings(steps=steps), samples=[start.at], seed=seed, reach=REACH)
     worst, target = start, judge.ensemble.classes[start.target]
@@ -167,29 +162,29 @@ def search_from(
             worst = max(worst, judged, key=lambda one: one.regret)
             score = Score(0.0, -judged.regret, cases=1)
         search.tell(proposal.number, score)
-        advance(1)
+        progress.advance(1)
     return worst
 
 
 def row_of(judge: Judge, one: Judged) -> dict[str, Any]:
     """The figures of a path."""
     target, (path, place) = judge.ensemble.classes[one.target], judge.place(one.at)
-    start_ms, duration_s = round(1000 * place.start_s), place.duration_s
-    capacity_bytes = place.recording.trace.capacity_bytes(start_ms, start_ms + round(1000 * duration_s))
+    start_ms, duration_ms = round(1000 * place.start_s), round(1000 * place.duration_s)
+    rate_mbps = place.recording.trace.capacity_bytes(start_ms, start_ms + duration_ms) * 8e-3 / duration_ms
     return {
         "regret": round(one.regret, 4),
         "target_ms": target.queueing_delay_us / 1000,
         "ensemble": robustness.cell_of(one.own, target),
         "perfect": {**robustness.cell_of(one.perfect, target), "values": one.values},
         "path": path.model_dump(mode="json", exclude_defaults=True),
-        "words": f"{path.in_words()}, {place.recording.dataset} at {capacity_bytes * 8e-6 / duration_s:.2g} Mbit/s",
+        "words": f"{path.in_words()}, {place.recording.dataset} at {rate_mbps:.2g} Mbit/s",
         "recording": place.recording.name,
         "start_s": place.start_s,
     }
 
 
-def write_worst(judge: Judge, found: Sequence[Judged], folder: Path, *, share: float) -> list[str]:
-    """Write the ensemble, a scenario file with its trace for each path, and paths.yaml; the scenario files' names."""
+def write_worst(judge: Judge, found: Sequence[Judged], folder: Path, *, share: float) -> None:
+    """Write the ensemble, a scenario file with its trace for each path, and paths.yaml for training."""
 
     def write(name: str, document: dict[str, Any]) -> None:
         write_file(folder / name, yaml.safe_dump(document, sort_keys=False, default_flow_style=None).encode())
@@ -200,26 +195,25 @@ def write_worst(judge: Judge, found: Sequence[Judged], folder: Path, *, share: f
         raise TrainingError(f"--out {folder}: expected a folder to write to, got {error.strerror}") from error
     judge.ensemble.save(folder / "ensemble.json")
     for number, one in enumerate(found, 1):
-        scenario, trace = judge.scenario(one.at, one.target), f"worst-{number}.down"
+        scenario, trace = judge.scenario(one.at, one.target), judge.place(one.at)[1].recording.trace
         end_ms = scenario.link.start_ms + round(1000 * scenario.duration_s) + SPILL_MS
-        recorded = judge.place(one.at)[1].recording.trace
-        write_file(folder / trace, recorded.slice(scenario.link.start_ms, min(end_ms, recorded.period_ms)).as_file())
-        flow = {"ensemble": "ensemble.json", "delay_class": one.target}
-        fields = {"duration_s": scenario.duration_s, "seed": scenario.seed}
-        write(f"worst-{number}.yaml", {"link": link_document(scenario.link, trace=trace), "flows": [flow], **fields})
+        piece = trace.slice(scenario.link.start_ms, min(end_ms, trace.period_ms))
+        write_file(folder / f"worst-{number}.down", piece.as_file())
+        link = link_document(scenario.link, trace=f"worst-{number}.down")
+        flows = [{"ensemble": "ensemble.json", "delay_class": one.target}]
+        times = {"duration_s": scenario.duration_s, "seed": scenario.seed}
+        write(f"worst-{number}.yaml", {"link": link, "flows": flows, **times})
     before = judge.paths.cases.paths if judge.paths.cases else ()
     cases = Cases(share=share, paths=(*before, *(judge.place(one.at)[0] for one in found)))
-    paths = judge.paths.model_copy(update={"cases": cases})
-    write("paths.yaml", paths.model_dump(mode="json", exclude_defaults=True))
-    return [f"worst-{number}.yaml" for number in range(1, len(found) + 1)]
+    write("paths.yaml", judge.paths.model_copy(update={"cases": cases}).model_dump(mode="json", exclude_defaults=True))
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    headings = ("regret", "target\nms", "p95\nms", "used\n%", "perfect\np95 ms", "used\n%")
-    columns = [*(Column(heading, "right") for heading in headings), Column("path", least=30, cut="end")]
-    figures = "{regret:.3f} {target_ms:g} {ensemble[p95_queueing_delay_ms]:.0f} {ensemble[utilization]:.0%} " \
-              "{perfect[p95_queueing_delay_ms]:.0f} {perfect[utilization]:.0%}"  # fmt: skip
-    return table_lines(columns, [[*figures.format(**row).replace("%", "").split(), row["words"]] for row in rows])
+    columns = [Column(name, "right") for name in ("regret", "target", "ensemble", "perfect")]
+    pairs = [[robustness.text_of(row[scheme]) for scheme in ("ensemble", "perfect")] for row in rows]
+    its = zip(rows, pairs, strict=True)
+    cells = [[f"{r['regret']:.3f}", f"{r['target_ms']:g} ms", *pair, r["words"]] for r, pair in its]
+    return table_lines([*columns, Column("path", least=30, cut="end")], cells)
 
 
 @click.command()
@@ -236,7 +230,8 @@ def worst(*, given: ReportArguments, paths_name: str | None, draws: int, evaluat
           out: Path | None, share: float) -> None:  # fmt: skip
     """Search the paths on which an ensemble of GR falls furthest short of the best fixed parameters.
 
-    A regret of 0.2: it leaves so much more of the link unused, or its delay is 1.2 times as long as it may be.
+    Each row has the 95th percentile of the queueing delay in ms, and the used share of the link in %. A regret of 0.2:
+    the ensemble leaves 20 % more of the link unused, or its delay is 1.2 times as long as it may be.
 
     \b
     Example:
@@ -246,21 +241,17 @@ def worst(*, given: ReportArguments, paths_name: str | None, draws: int, evaluat
     with given.read() as (ensemble, study, recordings, terminal):
         paths = read_paths(paths_name) if paths_name else getattr(study.workload, "paths", None)
         if ensemble.cca != "gr" or paths is None:
-            without = " without paths; give --paths" if paths is None else ""
-            raise TrainingError(
-                f"report worst: expected an ensemble of gr over paths, got one of {ensemble.cca}{without}"
-            )
+            raise TrainingError(f"report worst: expected gr, and a study with paths or --paths, got {ensemble.cca}")
         judge = Judge(ensemble, paths, recordings, given.threads)
         starts, mean = draw_worst(judge, draws=draws, seed=seed, progress=terminal)
         terminal.phase("searching from the worst", total=evaluations)
-        found = [search_from(judge, start, steps=evaluations // len(starts), seed=(seed, n), advance=terminal.advance)
+        found = [search_from(judge, start, steps=evaluations // len(starts), seed=(seed, n), progress=terminal)
                  for n, start in enumerate(starts, 1)]  # fmt: skip
         found.sort(key=lambda one: -one.regret)
     rows = [row_of(judge, one) for one in found]
     if out is not None:
-        for row, name in zip(rows, write_worst(judge, found, out, share=share), strict=True):
-            row["scenario"] = str(out / name)
+        write_worst(judge, found, out, share=share)
     lines = [*_lines(rows), f"mean regret of the worst 1 % of {draws} drawn paths: {mean:.3f}"]
-    lines += [f"written: {row['scenario']}" for row in rows if out is not None]
+    lines += [f"written: {out}/worst-1.yaml to worst-{len(rows)}.yaml, paths.yaml"] * (out is not None)
     figures = {"rows": rows, "drawn_worst_1_percent": round(mean, 4)}
     echo(json.dumps(figures, indent=1) if given.as_json else "\n".join(lines))
