@@ -79,6 +79,18 @@ def read_document(path: Path, *, what: str = "a scenario", holding: str = "link 
     return document
 
 
+def link_document(link: LinkSpec, *, trace: str) -> Document:
+    """Return the document of a link whose bottleneck is a recorded trace. trace: the path of a file with that trace.
+
+    The place in the trace is left out, because the file begins there. The elements' own traces are not written.
+    """
+    fields = link.model_dump(mode="json", exclude_defaults=True, exclude={"trace", "start_ms"})
+    for side in ("before", "behind"):
+        elements = zip(getattr(link, side), fields.get(side, ()), strict=True)
+        fields |= {side: [{"kind": element.kind, **its} for element, its in elements]} if side in fields else {}
+    return {"trace": trace, **fields}
+
+
 def read_settings(path: Path, model: type[Settings], *, what: str = "settings") -> Settings:
     """Read a YAML file and validate it with a model. what: the kind of the file, for messages.
 

@@ -13,6 +13,7 @@ from training.reports.states import states
 from training.reports.surrogate import surrogate
 from training.reports.synthetic import synthetic
 from training.reports.verify import verify
+from training.reports.worst import worst
 
 
 @click.group()
@@ -25,5 +26,5 @@ def report() -> None:
     """
 
 
-for command in (axes, bound, robustness, search, states, surrogate, synthetic, verify):
+for command in (axes, bound, robustness, search, states, surrogate, synthetic, verify, worst):
     report.add_command(command)

@@ -12,21 +12,20 @@ at places that are spread evenly over the recordings, the same in every cell. Th
                the least delay
 
 A cell has the pooled percentile of the queueing delay at the bottleneck, and the used share of the link: of all flows
-on it. Fairness is Jain's index of their throughputs.
+on it. Fairness is Jain's index of the throughputs of two flows with the same parameters.
 
 The criterion needs perfect knowledge. The ensemble uses at least LEAST_USED of the link wherever perfect knowledge uses
 more than ENOUGH_USED. Its delay is at most MOST_EXCESS x the target wherever perfect knowledge keeps the target. Loss
 of 1 % and company have no criterion: no parameter of a delay-based algorithm keeps a target beside CUBIC.
 
-To save time the grid of perfect knowledge runs on every STRIDE-th flow, and its best sets below each of several delays
-then run on all flows.
+Perfect knowledge is searched in two stages, because its grid is large. First, all sets of the grid run on every
+STRIDE-th flow. For each of several limits of the delay (STAGE_LIMITS), the best of these sets then runs on all flows.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
@@ -51,12 +50,12 @@ from kmod.terminal import echo
 from training.errors import TrainingError
 from training.reports.arguments import ReportArguments, finish, of_ensemble
 from training.study.ensemble import require_singles
+from training.validation.recordings import WITHIN
 from training.workloads.paths import PathsSettings, load_paths
 
 FLOW_S = 120.0
 MOST_EXCESS = 1.25
 LEAST_USED, ENOUGH_USED = 0.75, 0.85
-WITHIN = 1.02
 STRIDE = 4
 STAGE_LIMITS = (0.5, 0.7, 0.85, 0.95, WITHIN, 1.1, 1.25)  # x target
 WINDOWS_MS, INTERVALS_MS = (15, 60, 150, 400), (3, 20)
@@ -136,7 +135,7 @@ def places_of(recordings: Sequence[Recording], flows: int) -> list[Place]:
     return found
 
 
-def _scenarios(condition: Condition, places: Sequence[Place], flow: FlowSpec) -> list[Scenario]:
+def scenarios_of(condition: Condition, places: Sequence[Place], flow: FlowSpec) -> list[Scenario]:
     found = []
     for seed, (recording, start_s, duration_s) in enumerate(places, 1):
         link = condition.paths.draw(f"{recording.name} {start_s}", seed=1, duration_s=duration_s)
@@ -155,12 +154,12 @@ def _run(
     """The pooled figures of each trial."""
     flow = FlowSpec(delay_class=delay_class)
     if condition.beside is None:
-        out = measure(_scenarios(condition, places, flow), trials, threads=threads)
+        out = measure(scenarios_of(condition, places, flow), trials, threads=threads)
         counts = out.delay_counts.sum(axis=0, dtype=np.int64)
         used = out.delivered_bytes.sum(axis=0) / np.maximum(out.capacity_bytes.sum(axis=0), 1)
         return [Pooled(Delays(compact_edges_us(), c), float(u)) for c, u in zip(counts, used, strict=True)]
     flows = [flow.model_copy(update=vars(trial)) for trial in trials]
-    every = simulate_many([s for flow in flows for s in _scenarios(condition, places, flow)], threads=threads)
+    every = simulate_many([s for flow in flows for s in scenarios_of(condition, places, flow)], threads=threads)
     seconds, found = [place.duration_s for place in places], []
     for at in range(0, len(every), len(places)):
         runs = every[at : at + len(places)]
@@ -169,11 +168,12 @@ def _run(
             float(np.average([getattr(run, name) for run in runs], weights=seconds))
             for name in ("throughput_mbps", "capacity_mbps", "fairness")
         )
-        found.append(Pooled(delay, carried / max(most, 1e-9), fairness))
+        # A flow that runs for a third of the time cannot have the throughput of the other one.
+        found.append(Pooled(delay, carried / max(most, 1e-9), fairness if condition.beside == "own" else None))
     return found
 
 
-def _cell(pooled: Pooled, target: DelayClass) -> dict[str, Any]:
+def cell_of(pooled: Pooled, target: DelayClass) -> dict[str, Any]:
     return {
         "p95_queueing_delay_ms": round(pooled.delay.percentile_ms(target.percentile), 1),
         "utilization": round(pooled.used, 4),
@@ -181,30 +181,38 @@ def _cell(pooled: Pooled, target: DelayClass) -> dict[str, Any]:
     }
 
 
-def _best(runs: Sequence[Pooled], target: DelayClass, limit: float) -> int:
+def best_within(runs: Sequence[Pooled], target: DelayClass, limit: float) -> int:
     """The run with most use of the link within limit x target, or else the one with the least delay."""
     delays_us = [1000 * run.delay.percentile_ms(target.percentile) for run in runs]
     within = [i for i, delay_us in enumerate(delays_us) if delay_us <= limit * target.queueing_delay_us]
     return max(within, key=lambda i: runs[i].used) if within else int(np.argmin(delays_us))
 
 
+def grid_of(targets: Sequence[DelayClass]) -> list[dict[str, int]]:
+    """The parameter sets of GR among which perfect knowledge of these targets chooses."""
+    thresholds_us = sorted({max(round(t.queueing_delay_us * share), 1000) for t in targets for share in THRESHOLDS})
+    return [
+        {"bandwidth_window_us": 1000 * w, "adaptation_interval_us": 1000 * i, "delay_threshold_us": t}
+        for w, i, t in product(WINDOWS_MS, INTERVALS_MS, thresholds_us)
+        if i <= w
+    ]
+
+
 def _perfect(
     condition: Condition, places: Sequence[Place], ensemble: Ensemble, *, threads: int | None
 ) -> list[dict[str, Any]]:
     """The cell of perfect knowledge for each target, with its values. Runs do not depend on the target."""
-    targets, names = ensemble.classes, ("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us")
-    thresholds_us = sorted({max(round(t.queueing_delay_us * share), 1000) for t in targets for share in THRESHOLDS})
-    grid = [(1000 * w, 1000 * i, t) for w, i, t in product(WINDOWS_MS, INTERVALS_MS, thresholds_us) if i <= w]
-    points = [dict(zip(names, values, strict=True)) for values in grid]
+    targets = ensemble.classes
+    points = grid_of(targets)
 
     def run(its: Sequence[dict[str, int]], at: Sequence[Place]) -> list[Pooled]:
         return _run(condition, at, [Trial("gr", values) for values in its], delay_class=0, threads=threads)
 
     first = run(points, places[::STRIDE])
-    chosen = sorted({_best(first, target, limit) for target in targets for limit in STAGE_LIMITS})
+    chosen = sorted({best_within(first, target, limit) for target in targets for limit in STAGE_LIMITS})
     points = [*(points[i] for i in chosen), *require_singles(ensemble)]
     runs = run(points, places)
-    return [{**_cell(runs[i], t), "values": points[i]} for t in targets for i in [_best(runs, t, WITHIN)]]
+    return [{**cell_of(runs[i], t), "values": points[i]} for t in targets for i in [best_within(runs, t, WITHIN)]]
 
 
 def shortfalls(cells: dict[str, Any], target_ms: float) -> list[str]:
@@ -244,7 +252,7 @@ def run_conditions(
             names = [scheme for scheme in schemes if c == 0 or scheme in OWN]
             trials = [own[s][c] if s in OWN else Trial(ensemble.cca if s == "default" else s) for s in names]
             runs |= zip(names, _run(condition, places, trials, delay_class=c, threads=threads), strict=True)
-            cells = {s: _cell(runs[s], target) for s in schemes} | ({"perfect": known[c]} if known else {})
+            cells = {s: cell_of(runs[s], target) for s in schemes} | ({"perfect": known[c]} if known else {})
             target_ms = target.queueing_delay_us / 1000
             short_of = shortfalls(cells, target_ms) if condition.has_criterion else []
             targets.append({"target_ms": target_ms, **cells, "short_of": short_of})
@@ -255,33 +263,46 @@ def run_conditions(
 
 
 def on_kernel(
-    ensemble: Ensemble, places: Sequence[Place], *, conditions: Sequence[Condition] = CONDITIONS
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """One flow in each of the first KERNEL_CELLS conditions, on this machine's kernel and in the simulator.
+    ensemble: Ensemble,
+    places: Sequence[Place],
+    *,
+    conditions: Sequence[Condition] = CONDITIONS,
+    advance: Callable[[int], None] = lambda _flows: None,
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """One flow in each of the first KERNEL_CELLS conditions that Mahimahi has, on this machine's kernel and simulated.
 
-    Targets and places alternate. Returns the rows, and the names of the other conditions, most of which Mahimahi lacks.
+    Targets and places alternate. Returns the rows, and for each of the other conditions the reason why it is left out.
+    advance: called with the number of flows that finished since the previous call.
     """
     runner, text = host_runner(), table_text(ensemble, Deployment("evaluation", "validated", 1))
     chosen: list[tuple[str, DelayClass, Scenario]] = []
+    left_out: dict[str, str] = {}
     for condition in conditions:
         at, c = len(chosen), len(chosen) % len(ensemble.classes)
         recording, start_s, duration_s = places[at * len(places) // KERNEL_CELLS % len(places)]
         flow = FlowSpec(cca=ensemble.cca, ensemble_text=text, delay_class=c)
-        [scenario] = _scenarios(condition, [Place(recording, start_s, min(duration_s, KERNEL_S))], flow)
-        with suppress(EmulationError):
-            if at < KERNEL_CELLS and to_job(scenario, runner):
-                chosen.append((condition.name, ensemble.classes[c], scenario))
+        [scenario] = scenarios_of(condition, [Place(recording, start_s, min(duration_s, KERNEL_S))], flow)
+        try:
+            to_job(scenario, runner)
+        except EmulationError as error:
+            left_out[condition.name] = str(error).removeprefix(f"{scenario.name}: ")
+            continue
+        if at < KERNEL_CELLS:
+            chosen.append((condition.name, ensemble.classes[c], scenario))
+        else:
+            left_out[condition.name] = f"enough cells, {KERNEL_CELLS} of conditions before it"
     scenarios = [scenario for _, _, scenario in chosen]
-    pairs = zip(emulate_many(scenarios), simulate_many([*map(with_clock_of_mahimahi, scenarios)]), strict=True)
+    emulated = emulate_many(scenarios, progress=lambda _done: advance(1))
+    pairs = zip(emulated, simulate_many([*map(with_clock_of_mahimahi, scenarios)]), strict=True)
     rows = [
         {"condition": name, "target_ms": target.queueing_delay_us / 1000}
-        | {k: _cell(Pooled(r.queueing_delay, r.utilization), target) for k, r in zip(KERNEL, pair, strict=True)}
+        | {k: cell_of(Pooled(r.queueing_delay, r.utilization), target) for k, r in zip(KERNEL, pair, strict=True)}
         for (name, target, _), pair in zip(chosen, pairs, strict=True)
     ]
-    return rows, [c.name for c in conditions if c.name not in [name for name, _, _ in chosen]]
+    return rows, left_out
 
 
-def _text(cell: dict[str, Any]) -> str:
+def text_of(cell: dict[str, Any]) -> str:
     return f"{cell['p95_queueing_delay_ms']:.0f} {100 * cell['utilization']:3.0f}"
 
 
@@ -289,15 +310,17 @@ def _lines(rows: Sequence[dict[str, Any]], schemes: Sequence[str]) -> list[str]:
     """A table for each target."""
 
     def texts(condition: str, target: dict[str, Any]) -> list[str]:
-        cells = (_text(target[scheme]) if scheme in target else "" for scheme in schemes)
+        cells = (text_of(target[scheme]) if scheme in target else "" for scheme in schemes)
         return [condition, *cells, "*" * bool(target["short_of"])]
 
     lines = []
     for c, target in enumerate(rows[0]["targets"]):
         columns = [Column(f"{target['target_ms']:g} ms"), *(Column(scheme, "right") for scheme in schemes), Column("")]
         lines += [*table_lines(columns, [texts(row["condition"], row["targets"][c]) for row in rows]), ""]
-    fairness = [f"{target['ensemble']['fairness']:.2f}" for target in rows[-1]["targets"]]
-    return [*lines, f"{rows[-1]['condition']}: Jain's index {', '.join(fairness)}"]
+    for row in rows:
+        fairness = [f"{t['ensemble']['fairness']:.2f}" for t in row["targets"] if "fairness" in t["ensemble"]]
+        lines += [f"{row['condition']}: Jain's index {', '.join(fairness)}"] * bool(fairness)
+    return lines
 
 
 @click.command()
@@ -321,14 +344,14 @@ def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: boo
         raise click.UsageError("--perfect: expected it without --runner mahimahi, which searches nothing")
     names = (*OWN, "default", *words_of(schemes))
     with given.read() as (ensemble, _, recordings, terminal):
-        terminal.phase("running flows", total=len(CONDITIONS))
+        terminal.phase("running flows", total=len(CONDITIONS) if runner == "simulator" else KERNEL_CELLS)
         places = places_of(recordings, flows)
         if runner == "mahimahi":
-            rows, left_out = on_kernel(ensemble, places)
-            texts = [[row["condition"], f"{row['target_ms']:g} ms", *(_text(row[k]) for k in KERNEL)] for row in rows]
+            rows, left_out = on_kernel(ensemble, places, advance=terminal.advance)
+            texts = [[row["condition"], f"{row['target_ms']:g} ms", *(text_of(row[k]) for k in KERNEL)] for row in rows]
             columns = (Column(heading, "right") for heading in ("target", *KERNEL))
-            texts += [[name, "left out", "", ""] for name in left_out]
             lines = table_lines([Column("condition"), *columns], texts)
+            lines += [f"left out: {name}: {reason}" for name, reason in left_out.items()]
             echo(json.dumps({"rows": rows, "left_out": left_out}, indent=1) if given.as_json else "\n".join(lines))
             return
         rows = run_conditions(ensemble, places, schemes=names, perfect=perfect,

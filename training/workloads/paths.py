@@ -17,6 +17,8 @@ A range is drawn from evenly on a logarithmic scale. An element with a `share` i
     stall_ms         the receiver's host stands still for so long, after each stall_every_s
     outage_s         nothing is delivered for so long, once in outage_every_s
 
+`cases` replace these ranges on a share of the paths. `ccatune report worst` writes such a file.
+
 A draw depends on the seed, the name of the run and its length alone. So all candidates meet the same paths.
 
 DEVIATION: a second flow is not among the elements. Beside one that fills the buffer no parameter keeps a delay target,
@@ -27,8 +29,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator
@@ -54,10 +57,15 @@ Drawn = Annotated[tuple[float, float], AfterValidator(_ascending)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+def value_at(ends: tuple[float, float], place: float) -> float:
+    """The value at a place of the range, from 0 (its lower end) to 1."""
+    low, high = ends
+    return float(low * math.exp(place * math.log(high / low)))
+
+
 def drawn(rng: np.random.Generator, ends: tuple[float, float]) -> float:
     """A value of the range."""
-    low, high = ends
-    return float(low * math.exp(rng.random() * math.log(high / low)))
+    return value_at(ends, rng.random())
 
 
 class Some(StudyPart):
@@ -73,10 +81,25 @@ class Pauses(Some):
     every_s: Drawn = Field(description="from the end of one to the beginning of the next")
 
 
-class PathsSettings(StudyPart):
-    """A distribution of paths."""
+AnyElement = TypeVar("AnyElement", bound=Some)
+QUANTITIES = (
+    "rtt_ms", "buffer_pkts", "codel", "ack_interval_ms", "hold_ms", "jitter_ms", "loss", "stall_ms", "outage_s"
+)  # fmt: skip
 
-    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+
+def _chosen(place: float, *elements: AnyElement | None) -> tuple[AnyElement, float] | None:
+    """The element whose share of [0, 1) holds a place, and where in this share; None after the last share."""
+    for element in elements:
+        if element is not None:
+            if place < element.share:
+                return element, place / element.share
+            place -= element.share
+    return None
+
+
+class PathRanges(StudyPart):
+    """The ranges of a distribution of paths."""
+
     rtt_ms: Drawn
     buffer_pkts: Drawn
     codel: Share = 0.0
@@ -94,43 +117,80 @@ class PathsSettings(StudyPart):
             raise ValueError(f"expected shares that add up to at most 1, got {[each.share for each in some]}")
         return some
 
+    def at(self, places: Sequence[float]) -> PathRanges:
+        """The path at a place in each of QUANTITIES: its ranges are single values, and its shares 0 or 1.
+
+        Each place is at least 0 and below 1, and even draws of them are draws from this distribution. Pauses keep their
+        ranges, because each of them has a length of its own.
+        """
+        at = dict(zip(QUANTITIES, places, strict=True))
+        fields: dict[str, Any] = {"codel": float(at["codel"] < self.codel)}
+        for name in ("rtt_ms", "buffer_pkts"):
+            value = value_at(getattr(self, name), at[name])
+            fields[name] = (value, value)
+        for name in ("hold_ms", "jitter_ms", "loss"):
+            fields[name] = _one_value(_chosen(at[name], getattr(self, name)))
+        interval = _one_value(_chosen(at["ack_interval_ms"], *self.ack_interval_ms))
+        fields["ack_interval_ms"] = () if interval is None else (interval,)
+        for name in ("stall_ms", "outage_s"):
+            pauses = _chosen(at[name], getattr(self, name))
+            fields[name] = None if pauses is None else pauses[0].model_copy(update={"share": 1.0})
+        return PathRanges(**fields)
+
+    def in_words(self) -> str:
+        """E.g. `RTT 25 ms, 60 pkts, ACKs every 12 ms, stalls`, for a path."""
+        single = {"ACKs every {:.3g} ms": next(iter(self.ack_interval_ms), None), "holds {:.3g} ms": self.hold_ms,
+                  "jitter {:.3g} ms": self.jitter_ms, "loss {:.2g}": self.loss}  # fmt: skip
+        flags = {"CoDel": self.codel, "stalls": self.stall_ms, "outages": self.outage_s}
+        found = [text.format(some.between[1]) for text, some in single.items() if some is not None]
+        found += [text for text, flag in flags.items() if flag]
+        return ", ".join([f"RTT {self.rtt_ms[1]:.0f} ms", f"{self.buffer_pkts[1]:.0f} pkts", *found])
+
+
+def _one_value(chosen: tuple[Some, float] | None) -> Some | None:
+    if chosen is None:
+        return None
+    value = value_at(chosen[0].between, chosen[1])
+    return Some(share=1.0, between=(value, value))
+
+
+class Cases(StudyPart):
+    """Ranges that replace those of the distribution on a share of its paths, such as the worst cases of an ensemble."""
+
+    share: Share
+    paths: tuple[PathRanges, ...] = Field(min_length=1, description="each is as frequent as the others")
+
+
+class PathsSettings(PathRanges):
+    """A distribution of paths."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    cases: Cases | None = None
+
     def draw(self, name: str, *, seed: int, duration_s: float, from_s: float = 0.0) -> dict[str, Any]:
         """The fields of a LinkSpec around its rate, for a run of duration_s; or for the part of it from from_s on."""
-        place = hashlib.sha256(f"{seed} {name}".encode()).digest()
-        rng = np.random.default_rng(np.frombuffer(place, dtype=np.uint32).tolist())
-
-        def some(element: Some | None) -> float | None:
-            share, value = float(rng.random()), float(rng.random())  # always both: elements do not shift each other
-            if element is None or share >= element.share:
-                return None
-            low, high = element.between
-            return float(low * math.exp(value * math.log(high / low)))
-
-        rtt_ms, buffer_pkts = drawn(rng, self.rtt_ms), round(drawn(rng, self.buffer_pkts))
-        codel = Codel() if rng.random() < self.codel else None
-        interval_ms = None
-        left = float(rng.random())
-        for each in self.ack_interval_ms:
-            value = drawn(rng, each.between)
-            interval_ms = value if 0 <= left < each.share else interval_ms
-            left -= each.share
-        hold_ms, jitter_ms, loss = some(self.hold_ms), some(self.jitter_ms), some(self.loss)
+        digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
+        rng = np.random.default_rng(np.frombuffer(digest, dtype=np.uint32).tolist())
+        places = rng.random(len(QUANTITIES)).tolist()
+        *of_pauses, of_case = rng.spawn(3)
+        is_case = self.cases is not None and of_case.random() < self.cases.share
+        ranges = self.cases.paths[of_case.integers(len(self.cases.paths))] if self.cases and is_case else self
+        path = ranges.at(places)
         behind: list[PathElement] = []
-        if hold_ms is not None:
-            behind.append(Clock(least_ms=hold_ms / 4, most_ms=hold_ms))
-        if jitter_ms is not None:
-            behind.append(Jitter(max_ms=jitter_ms))
-        for pauses, seconds in ((self.stall_ms, 1e-3), (self.outage_s, 1.0)):
-            (its,) = rng.spawn(1)
-            if pauses is not None and its.random() < pauses.share:
+        if path.hold_ms is not None:
+            behind.append(Clock(least_ms=path.hold_ms.between[1] / 4, most_ms=path.hold_ms.between[1]))
+        if path.jitter_ms is not None:
+            behind.append(Jitter(max_ms=path.jitter_ms.between[1]))
+        for its, pauses, seconds in zip(of_pauses, (path.stall_ms, path.outage_s), (1e-3, 1.0), strict=True):
+            if pauses is not None:
                 behind.append(_pausing(its, pauses, seconds=seconds, duration_s=duration_s, from_s=from_s))
         return {
-            "rtt_ms": rtt_ms,
-            "buffer_pkts": buffer_pkts,
-            "codel": codel,
-            "loss": loss or 0.0,
+            "rtt_ms": path.rtt_ms[1],
+            "buffer_pkts": round(path.buffer_pkts[1]),
+            "codel": Codel() if path.codel else None,
+            "loss": path.loss.between[1] if path.loss else 0.0,
             "behind": tuple(behind),
-            "acks": AckPath(interval_ms=interval_ms),
+            "acks": AckPath(interval_ms=path.ack_interval_ms[0].between[1] if path.ack_interval_ms else None),
         }
 
 

@@ -10,6 +10,7 @@ import pytest
 from links import epochs_of_links, recording, study
 
 from emulation.scenario.model import LinkSpec
+from emulation.scenario.path import AckPath
 from training.errors import TrainingError
 from training.study import StudySettings
 from training.workloads import Sample
@@ -44,10 +45,13 @@ def test_a_distribution_gives_the_links_that_it_states(name: str) -> None:
 def test_an_element_does_not_change_the_draws_of_the_others() -> None:
     paths = read_paths("cellular")
     without = paths.model_copy(update={"hold_ms": None, "stall_ms": None})
+    fewer = paths.model_copy(update={"ack_interval_ms": paths.ack_interval_ms[:1]})
     for n in range(50):
-        one, other = (each.draw(str(n), seed=1, duration_s=60) for each in (paths, without))
+        one, other, third = (each.draw(str(n), seed=1, duration_s=60) for each in (paths, without, fewer))
         assert {k: v for k, v in one.items() if k != "behind"} == {k: v for k, v in other.items() if k != "behind"}
         assert set(other["behind"]) <= set(one["behind"])
+        assert {k: v for k, v in one.items() if k != "acks"} == {k: v for k, v in third.items() if k != "acks"}
+        assert third["acks"] in (one["acks"], AckPath())
 
 
 def test_a_part_of_a_run_has_the_pauses_of_the_run() -> None:
