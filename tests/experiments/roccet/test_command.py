@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from emulation import EmulationError
 from emulation.traces import Recording, Trace
+from experiments import roccet
 from experiments.campaign import Links, Results, Store
 from experiments.command import run_parts
 from experiments.roccet import ROCCET, command
@@ -146,6 +147,14 @@ def test_the_documents_table_is_of_this_engine(part: str, place: str | None) -> 
     cases = [case for case in its.cases(settings, links) if place in (None, case.key[1])]
     assert its.table is not None
     assert [line for line in its.table(Results(settings, Store().run(cases))) if line not in document] == []
+
+
+def test_without_recorded_traces_made_ones_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roccet, "default_traces", lambda: None)
+    monkeypatch.setattr(roccet, "MADE_S", 60.0)
+    links = roccet.links_of(load_settings(CONFIGS / "reports" / "roccet.yaml"), ())
+    assert links.made
+    assert {kind: len(found) for kind, found in links.recordings.items()} == {"stationary": 8, "mobile": 8}
 
 
 @pytest.mark.parametrize("option", ["--plot=a.png", "--markdown"])
