@@ -242,7 +242,9 @@ def worst(*, given: ReportArguments, paths_name: str | None, draws: int, evaluat
         paths = read_paths(paths_name) if paths_name else getattr(study.workload, "paths", None)
         if ensemble.cca != "gr" or paths is None:
             raise TrainingError(f"report worst: expected gr, and a study with paths or --paths, got {ensemble.cca}")
-        judge = Judge(ensemble, paths, recordings, given.threads)
+        # In a shorter flow a single fade of the link decides its percentile.
+        long = [recording for recording in recordings if recording.duration_s >= FLOW_S]
+        judge = Judge(ensemble, paths, long or recordings, given.threads)
         starts, mean = draw_worst(judge, draws=draws, seed=seed, progress=terminal)
         terminal.phase("searching from the worst", total=evaluations)
         found = [search_from(judge, start, steps=evaluations // len(starts), seed=(seed, n), progress=terminal)
