@@ -18,7 +18,7 @@ from emulation.run.qos import (
 )
 from emulation.run.simulator import compact_edges_us, default_threads, simulate, simulate_many
 from emulation.scenario.delays import BaseDelay, DelayStep
-from emulation.scenario.model import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Transfer
+from emulation.scenario.model import FlowSpec, LinkSpec, ProxySpec, ReceiverSpec, Scenario, Transfer
 from emulation.scenario.path import (
     AccessLink,
     AckPath,
@@ -60,6 +60,7 @@ __all__ = [
     "Measures",
     "PathElement",
     "Policer",
+    "ProxySpec",
     "QoS",
     "RandomLoss",
     "RateStep",

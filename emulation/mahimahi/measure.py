@@ -11,6 +11,8 @@
                   segments that left the link and those that arrived. Packets between two elements are in no row
     acks          the same from mm-link's log of the ACKs: how many came and left, and how long each waited
     RTT, cwnd     samples of the sender's tcp_info
+    proxy         its sockets are the senders of the flows, and the receivers of the servers' connections. The data in
+                  its buffers is what the latter have received and the clients have not acknowledged
 
 DEVIATION: The kernel reports only the smoothed RTT, which is sampled at regular times. Its distribution is therefore
 narrower than that of the simulator, which counts the RTT of every ACK.
@@ -21,6 +23,7 @@ The measured time is (warmup_s, duration_s]. A sample counts at the time at whic
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -31,7 +34,7 @@ from emulation import _engine
 from emulation.mahimahi.arrays import WIRE_BYTES, LinkArrays, RunArrays, Samples, Times, Values
 from emulation.run.qos import Delays, ElementQoS, ElementSeries, FlowQoS, QoS, TransferQoS, Windows
 from emulation.run.simulator import element_names
-from emulation.scenario.model import FlowSpec, Scenario
+from emulation.scenario.model import FlowSpec, Scenario, of_servers
 from emulation.traces import OPPORTUNITY_BYTES
 
 
@@ -176,6 +179,28 @@ def to_qos(scenario: Scenario, result: dict[str, Any], *, series_every_s: float 
 
     Raises EmulationError if its log is not a log of mm-link.
     """
+    servers, proxy = of_servers(scenario), result.get("proxy")
+    if servers is None or proxy is None:
+        return _to_qos(scenario, result, series_every_s=series_every_s)
+    of_clients = {**result, "sent": proxy["sent"], "counters": proxy["counters"]}
+    to_proxy = {**result, "received": proxy["received"], "log": proxy["log"], "lead_ms": proxy["lead_ms"]}
+    return replace(
+        _to_qos(scenario, of_clients, series_every_s=series_every_s),
+        servers=_to_qos(servers, {**to_proxy, "policers": {}}),
+        buffered_bytes=None if series_every_s is None else _buffered_bytes(scenario, proxy, series_every_s),
+    )
+
+
+def _buffered_bytes(scenario: Scenario, proxy: dict[str, Any], every_s: float) -> NDArray[np.uint64]:
+    held = np.zeros(1)
+    for number in range(len(scenario.flows)):
+        sent, received = Samples(proxy["sent"], number), Samples(proxy["received"], number)
+        times_s = _points_s(scenario, every_s)
+        held = held + received.at("received_bytes", times_s) - sent.at("acked_bytes", times_s)
+    return np.maximum(held, 0).astype(np.uint64)
+
+
+def _to_qos(scenario: Scenario, result: dict[str, Any], *, series_every_s: float | None = None) -> QoS:
     run = RunArrays(scenario, result)
     link, span = run.link, (scenario.warmup_s, scenario.duration_s)
     flows = tuple(_flow(run, number) for number in range(len(scenario.flows)))

@@ -36,7 +36,7 @@ import numpy as np
 
 from emulation.mahimahi.clock import CLOCK_MS
 from emulation.mahimahi.translate import ACK_LOGGED_BYTES, LOGGED_BYTES, link_opportunities_ms, rate_mbps_of
-from emulation.scenario.model import Scenario
+from emulation.scenario.model import Scenario, of_servers
 from emulation.scenario.path import AckPath, Clock, Jitter, LinkRate, PathElement, Reorder
 from emulation.traces import Trace
 from kmod.abi import ALGORITHMS
@@ -82,4 +82,8 @@ def path_of_mahimahi(scenario: Scenario, *, runner: Literal["mahimahi", "vm"]) -
         # A fixed delay of all packets.
         changed["before"] = (Reorder(share=1.0, delay_ms=before_ms), *link.before)
         changed["rtt_ms"] = link.rtt_ms - before_ms + EXTRA_RTT_MS
-    return scenario.model_copy(update={"link": link.model_copy(update=changed)})
+    split: dict[str, object] = {}
+    if (servers := of_servers(scenario)) is not None and scenario.proxy is not None:
+        to_proxy = path_of_mahimahi(servers, runner=runner).link
+        split["proxy"] = scenario.proxy.model_copy(update={"link": to_proxy})
+    return scenario.model_copy(update={"link": link.model_copy(update=changed), **split})

@@ -32,7 +32,7 @@ from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.process import SYSTEM_PATH, RunProcess, run_queue
 from emulation.mahimahi.translate import Files, Runner, files_in_bpf, rate_mbps_of, to_job
 from emulation.run.qos import QoS
-from emulation.scenario.model import Scenario
+from emulation.scenario.model import LinkSpec, Scenario
 from emulation.vm.kernels import GuestError, mahimahi_root
 from kmod.bpf_host import BPF_CCAS
 
@@ -103,12 +103,18 @@ def host_runner() -> Runner:
         in_bpf=loadable,
         remedies={cca: lacks for cca in in_bpf.CCAS if cca not in own},
         mahimahi="" if _installed() else str(mahimahi_root()),
+        haproxy=shutil.which("haproxy", path=SYSTEM_PATH) or "",
     )
 
 
 def cores_of(scenario: Scenario) -> float:
     """Estimate the number of processors that a run keeps busy."""
-    return _CORES_IDLE + _CORES_PER_MBPS * rate_mbps_of(scenario.link)
+    of_servers = 0.0 if scenario.proxy is None else _cores_of(scenario.proxy.link)
+    return _cores_of(scenario.link) + of_servers
+
+
+def _cores_of(link: LinkSpec) -> float:
+    return _CORES_IDLE + _CORES_PER_MBPS * rate_mbps_of(link)
 
 
 def side_by_side(scenarios: Sequence[Scenario], processors: int) -> int:

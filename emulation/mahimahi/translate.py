@@ -9,6 +9,8 @@
     loss              mm-loss after the link. It has its own random numbers, so the seed has no effect
     flows             the kernel's congestion control of the same algorithm. flows.py makes the transfers and gaps
     policers          nftables before or after the link, with buckets of whole packets (policer.py)
+    proxy             HAProxy between two paths, with buffers of a fixed size (proxy.py). Its link has a constant rate,
+                      and the trace of a few seconds repeats
     acks              the trace of mm-link's uplink. With interval_ms it has opportunities only at the multiples, enough
                       for all ACKs that wait. An uplink has opportunities of 1500 bytes, as the link has
 
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from emulation.errors import EmulationError
-from emulation.scenario.model import LinkSpec, Scenario
+from emulation.scenario.model import LinkSpec, Scenario, of_servers
 from emulation.scenario.path import LinkRate, Policer, RateStep
 from emulation.traces import OPPORTUNITY_BYTES
 
@@ -45,13 +47,18 @@ _MOST_ACK_LOGGED_BYTES = 84
 # Mahimahi serves whole packets once a ms. Published comparisons found it accurate up to about 500 Mbit/s.
 MOST_RATE_MBPS = 500.0
 MOST_SAMPLES = 6000
-_TAKEN_OF_SCENARIO = frozenset({"name", "link", "flows", "duration_s", "warmup_s", "window_s", "seed"})
+_TAKEN_OF_SCENARIO = frozenset({"name", "link", "flows", "duration_s", "warmup_s", "window_s", "seed", "proxy"})
 _TAKEN_OF_RATE = frozenset({"trace", "rate_mbps", "steps", "start_ms"})
 _TAKEN_OF_PATH = frozenset({"rtt_ms", "delays", "buffer_pkts", "buffer_bytes", "loss", "before", "behind", "acks"})
 _TAKEN_OF_LINK = _TAKEN_OF_RATE | _TAKEN_OF_PATH
 _TAKEN_OF_FLOW = frozenset(
     {"cca", "params", "ensemble_text", "delay_class", "start_s", "stop_s", "size_bytes", "transfers", "client"}
 )
+_TAKEN_OF_PROXYS_LINK = frozenset({"rate_mbps", "rtt_ms", "buffer_pkts", "buffer_bytes", "loss"})
+# A proxy still sends what it holds after a flow's stop.
+_TAKEN_OF_SPLIT_FLOW = _TAKEN_OF_FLOW - {"stop_s"}
+# 12 s at a rate of whole kbit/s are a whole number of packets.
+_REPEATED_MS = 12_000
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,7 @@ class Runner:
     lead_ms: time from the start of the link to the beginning of the scenario. to_job adds some round trips to it.
     sample_s: the shortest interval between samples of tcp_info.
     mahimahi: the folder of the unpacked Mahimahi; "" if it is installed.
+    haproxy: the program that splits connections; "" if there is none.
     """
 
     name: str
@@ -76,6 +84,7 @@ class Runner:
     lead_ms: int = 1000
     sample_s: float = 0.01
     mahimahi: str = ""
+    haproxy: str = ""
 
     def refuse(self, scenario: Scenario, where: str, reason: str) -> EmulationError:
         """Return the error for a field (`where`) that this runner cannot do, with the reason."""
@@ -100,7 +109,13 @@ def check_fields(scenario: Scenario, runner: Runner) -> None:
     parts.append(("link.acks.", scenario.link.acks, frozenset({"interval_ms", "uplink"})))
     if scenario.link.acks.uplink is not None:
         parts.append(("link.acks.uplink.", scenario.link.acks.uplink, _TAKEN_OF_RATE))
-    parts += [(f"flows.{number}.", flow, _TAKEN_OF_FLOW) for number, flow in enumerate(scenario.flows)]
+    of_flow = _TAKEN_OF_FLOW
+    if (proxy := scenario.proxy) is not None:
+        if not runner.haproxy:
+            raise runner.refuse(scenario, "proxy", "has no HAProxy; install the package haproxy, or use the simulator")
+        parts += [("proxy.link.", proxy.link, _TAKEN_OF_PROXYS_LINK)]
+        of_flow = _TAKEN_OF_SPLIT_FLOW
+    parts += [(f"flows.{number}.", flow, of_flow) for number, flow in enumerate(scenario.flows)]
     for prefix, model, taken in parts:
         for name, value in _unknown_fields(model, taken):
             raise runner.refuse(scenario, prefix + name, f"cannot do that yet, got {value!r}; use the simulator")
@@ -244,11 +259,15 @@ def _files(scenario: Scenario, runner: Runner) -> dict[str, Files]:
     files: dict[str, Files] = {}
     for cca in sorted({flow.cca for flow in scenario.flows} & runner.tunable):
         flows = [flow for flow in scenario.flows if flow.cca == cca]
-        for name in ("params", "ensemble_text"):
+        # The sockets of a proxy choose no class.
+        is_split = scenario.proxy is not None and flows[0].ensemble_text is not None
+        for name in ("params", "ensemble_text", *(["delay_class"] if is_split else [])):
             if any(getattr(flow, name) != getattr(flows[0], name) for flow in flows):
                 what = name.removesuffix("_text")
                 raise runner.refuse(scenario, "flows", f"has one {what} for all flows of {cca}, got several")
         files[cca] = files_of(flows[0].params, flows[0].ensemble_text)
+        if is_split:
+            files[cca] += (("settings", f"default_class {flows[0].delay_class}\n"),)
     return files
 
 
@@ -257,7 +276,27 @@ def files_in_bpf(scenario: Scenario, runner: Runner) -> dict[str, Files]:
 
     Raises EmulationError if flows of one algorithm require different files.
     """
-    return {cca: files for cca, files in _files(scenario, runner).items() if cca in runner.in_bpf}
+    files = _files(scenario, runner)
+    of_both = {} if (servers := of_servers(scenario)) is None else _files(servers, runner)
+    for cca in of_both.keys() & files.keys() & runner.in_bpf:
+        if of_both[cca] != files[cca]:
+            raise runner.refuse(scenario, "proxy.params", f"has one set for {cca} of the servers and of the proxy")
+    return {cca: its for cca, its in {**of_both, **files}.items() if cca in runner.in_bpf}
+
+
+def _proxy(scenario: Scenario, servers: Scenario, runner: Runner) -> dict[str, Any]:
+    """Return the job of a scenario's proxy."""
+    assert scenario.proxy is not None  # noqa: S101 (the caller has its servers)
+    return {
+        "program": runner.haproxy,
+        "path": {
+            **_path(servers, check_link(servers, runner)),
+            "opportunities_ms": link_opportunities_ms(servers.link, _REPEATED_MS).tolist(),
+        },
+        "algorithms": [_flow_job(scenario, number, runner)["cca"] for number in range(len(scenario.flows))],
+        "buffer_bytes": scenario.proxy.buffer_bytes,
+        "writes": _writes(scenario, runner),
+    }
 
 
 def _writes(scenario: Scenario, runner: Runner) -> list[tuple[str, str]]:
@@ -273,29 +312,41 @@ def _writes(scenario: Scenario, runner: Runner) -> list[tuple[str, str]]:
     return writes
 
 
-def to_job(scenario: Scenario, runner: Runner) -> dict[str, Any]:
-    """Return the job of a scenario.
-
-    Raises EmulationError if the runner cannot do what a field requires. The message names both.
-    """
-    check_fields(scenario, runner)
-    delay_ms = check_link(scenario, runner)
+def _path(scenario: Scenario, delay_ms: int) -> dict[str, Any]:
+    """Return the shells' part of a job."""
     link = scenario.link
     end_ms = math.ceil(scenario.duration_s * 1000)
     acks_ms = ack_opportunities_ms(link, end_ms)
     queue_bytes = None if link.buffer_bytes is None else link.buffer_bytes * LOGGED_BYTES // OPPORTUNITY_BYTES
     return {
-        "mahimahi": runner.mahimahi,
         "opportunities_ms": link_opportunities_ms(link, end_ms).tolist(),
         "ack_opportunities_ms": None if acks_ms is None else acks_ms.tolist(),
         "delay_ms": delay_ms,
         "delays": None if link.delays is None else {"shell": str(DELAY_SHELL), "trace": link.delays.as_file()},
         "queue": {"packets": link.buffer_pkts, "bytes": queue_bytes},
         "loss": link.loss,
+    }
+
+
+def to_job(scenario: Scenario, runner: Runner) -> dict[str, Any]:
+    """Return the job of a scenario. The flows of one with a proxy are those of the servers.
+
+    Raises EmulationError if the runner cannot do what a field requires. The message names both.
+    """
+    check_fields(scenario, runner)
+    delay_ms = check_link(scenario, runner)
+    servers = of_servers(scenario)
+    proxy = None if servers is None else _proxy(scenario, servers, runner)
+    sending = servers or scenario
+    rtts_ms = 2 * (delay_ms + (0 if proxy is None else proxy["path"]["delay_ms"]))
+    return {
+        "mahimahi": runner.mahimahi,
+        **_path(scenario, delay_ms),
         "policers": _policers(scenario, runner),
         "duration_s": scenario.duration_s,
         "sample_s": max(runner.sample_s, scenario.duration_s / MOST_SAMPLES),
-        "lead_ms": runner.lead_ms + 6 * 2 * delay_ms,
-        "flows": [_flow_job(scenario, number, runner) for number in range(len(scenario.flows))],
-        "writes": _writes(scenario, runner),
+        "lead_ms": runner.lead_ms + 6 * rtts_ms,
+        "flows": [_flow_job(sending, number, runner) for number in range(len(sending.flows))],
+        "writes": _writes(sending, runner),
+        "proxy": proxy,
     }

@@ -8,7 +8,7 @@ from typing import Any
 from emulation import _engine
 from emulation.errors import EmulationError
 from emulation.scenario.delays import BaseDelay
-from emulation.scenario.model import FlowSpec, ReceiverSpec, Scenario
+from emulation.scenario.model import FlowSpec, ReceiverSpec, Scenario, of_servers
 from emulation.scenario.path import (
     AccessLink,
     Clock,
@@ -64,14 +64,16 @@ class Jobs:
             self._traces[id(trace)] = _engine.Opportunities(trace.opportunities_ms, trace.period_ms)
         return self._traces[id(trace)]
 
-    def flow(self, flow: FlowSpec, clients: dict[str, int]) -> Any:
+    def flow(self, flow: FlowSpec, clients: dict[str, int], buffer_pkts: int | None = None) -> Any:
+        """Return a flow of the engine. buffer_pkts: of the proxy that receives it."""
         table = self.table(flow.ensemble_text, flow.cca)
         plan = () if flow.video is not None else flow.plan
         transfers = [_engine.Transfer(part.size_pkts, part.gap_s, part.count) for part in plan]
         client = clients.setdefault(flow.client, len(clients))
         return _engine.FlowJob(
             flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s, transfers, client,
-            self.receiver(flow.receiver), flow.after, None if flow.video is None else self.video(flow.video),
+            self.receiver(flow.receiver, buffer_pkts), flow.after,
+            None if flow.video is None else self.video(flow.video),
         )  # fmt: skip
 
     def video(self, video: VideoSpec) -> Any:
@@ -87,7 +89,7 @@ class Jobs:
             switch_penalty=video.switch_penalty,
         )
 
-    def receiver(self, receiver: ReceiverSpec) -> Any:
+    def receiver(self, receiver: ReceiverSpec, buffer_pkts: int | None = None) -> Any:
         return _engine.ReceiverConfig(
             ack_every=receiver.ack_every,
             delay_ms=receiver.ack_delay_ms,
@@ -96,6 +98,7 @@ class Jobs:
             burst_gap_ms=receiver.stretch_gap_ms,
             window_pkts=receiver.window_pkts,
             autotune=receiver.autotune,
+            buffer_pkts=buffer_pkts,
         )
 
     def link(self, link: LinkRate, *, queue: QueuedLink | None = None) -> Any:
@@ -143,11 +146,20 @@ class Jobs:
         return _engine.DelaySteps(steps, delays.period_s or 0.0)
 
     def job(self, scenario: Scenario, *, sample_s: float = 0.0, audit: bool = False) -> Any:
+        """Return the job of a scenario, which of one with a proxy has a job of the servers in it."""
+        servers, side = None, of_servers(scenario)
+        if side is not None and scenario.proxy is not None:
+            servers = self._job(side, sample_s=0.0, audit=audit, buffer_pkts=scenario.proxy.buffer_pkts)
+        return self._job(scenario, sample_s=sample_s, audit=audit, servers=servers)
+
+    def _job(
+        self, scenario: Scenario, *, sample_s: float, audit: bool, buffer_pkts: int | None = None, servers: Any = None
+    ) -> Any:
         link, clients = scenario.link, dict[str, int]()
         uplink = None if link.acks.uplink is None else self.link(link.acks.uplink)
         delays = None if link.delays is None else self.delays(link.delays)
         return _engine.Job(
-            flows=[self.flow(flow, clients) for flow in scenario.flows],
+            flows=[self.flow(flow, clients, buffer_pkts) for flow in scenario.flows],
             link=self.link(link, queue=link),
             before=[
                 *([] if delays is None else [_engine.BaseDelay(delays)]),
@@ -165,4 +177,5 @@ class Jobs:
             audit=audit,
             keep_s=scenario.client_keep_s,
             delays=delays,
+            servers=servers,
         )

@@ -238,6 +238,8 @@ class QoS:
     elements: a row for each element of the path, including the bottleneck ("link"), in the order in which packets
     meet them. acks: the element that the ACKs pass on their way back; None if that is only propagation delay.
     series: columns of points over time, by the names of SERIES. Each time has a point for each flow, in their order.
+    servers: of a scenario with a proxy, the connections from the servers to it. buffered_bytes: the data of all flows
+    that the proxy holds, at each time of the series, uint64 [n].
     """
 
     scenario: str
@@ -260,6 +262,8 @@ class QoS:
     elements: tuple[ElementQoS, ...] = field(default=(), repr=False)
     element_series: ElementSeries | None = field(default=None, repr=False)
     acks: ElementQoS | None = field(default=None, repr=False)
+    servers: QoS | None = field(default=None, repr=False)
+    buffered_bytes: NDArray[np.uint64] | None = field(default=None, repr=False)
 
     @property
     def fairness(self) -> float:
@@ -285,6 +289,7 @@ class QoS:
             "flows": [flow.summary() for flow in self.flows],
             "elements": [element.summary() for element in self.elements],
             **({"acks": self.acks.summary()} if self.acks is not None else {}),
+            **({"servers": self.servers.summary()} if self.servers is not None else {}),
         }
 
 

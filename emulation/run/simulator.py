@@ -29,7 +29,7 @@ from emulation.run.qos import (
     TransferQoS,
     Windows,
 )
-from emulation.scenario.model import FlowSpec, Scenario
+from emulation.scenario.model import MSS_BYTES, FlowSpec, Scenario, of_servers
 from emulation.scenario.path import AckPath
 from emulation.scenario.video import ChunkQoS, VideoFlowQoS, VideoQoS
 
@@ -169,7 +169,7 @@ def _flow_qos(spec: FlowSpec, flow: dict[str, Any], measured_s: float) -> FlowQo
 
 
 def _qos(scenario: Scenario, result: Any) -> QoS:
-    measured_s = scenario.duration_s - scenario.warmup_s
+    measured_s, servers = scenario.duration_s - scenario.warmup_s, of_servers(scenario)
     raw_flows = result.flows
     pairs = list(zip(scenario.flows, raw_flows, strict=True))
     flows = tuple(_with_video(spec, flow, _flow_qos(spec, flow, measured_s)) for spec, flow in pairs)
@@ -206,4 +206,6 @@ def _qos(scenario: Scenario, result: Any) -> QoS:
         elements=tuple(_element_qos(name, row, delay if name == "link" else None) for name, row in rows),
         element_series=ElementSeries(sampled["time_s"], sampled["dropped"], sampled["inside"]),
         acks=None if scenario.link.acks == AckPath() else _element_qos("acks", result.acks),
+        servers=None if servers is None else _qos(servers, result.servers),
+        buffered_bytes=result.proxy["buffered_pkts"] * MSS_BYTES if scenario.proxy is not None else None,
     )

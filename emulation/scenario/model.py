@@ -5,6 +5,10 @@ link   the bottleneck and the other elements of the path (emulation/scenario/pat
 flow   an algorithm with its parameters, or with an ensemble that it follows, and the data that its application sends
 
     sender -> before -> [queue | link] -> (loss) -> behind -> receiver -> acks -> propagation -> sender
+
+A proxy in front of the link splits each flow's connection. The data then come from a server, over another link:
+
+    server -> link of the proxy -> proxy, buffer_bytes -> the path above, with the flow's own algorithm -> client
 """
 
 from __future__ import annotations
@@ -192,6 +196,25 @@ class FlowSpec(Frozen):
         return values
 
 
+class ProxySpec(Frozen):
+    """A proxy that splits each flow's connection, and the connection from the server to it."""
+
+    link: LinkSpec
+    cca: Cca = Field("cubic", description="algorithm of the servers; of the proxy it is that of the flow")
+    params: dict[str, Annotated[int, Field(ge=0, lt=2**32)]] = Field(default={})
+    buffer_bytes: int = Field(
+        4 * 2**20,
+        ge=16 * MSS_BYTES,
+        le=MSS_BYTES * NO_WINDOW_PKTS,
+        description="of the proxy for each flow: data that it has received and the client has not acknowledged",
+    )
+
+    @property
+    def buffer_pkts(self) -> int:
+        """The buffer in whole segments."""
+        return self.buffer_bytes // MSS_BYTES
+
+
 class Scenario(Frozen):
     """Flows over a link for a time.
 
@@ -211,6 +234,16 @@ class Scenario(Frozen):
         description="time after its last connection for which R-TCP's knowledge of a client is kept; 0: none",
     )
     seed: int = Field(0, ge=0, lt=2**64)
+    proxy: ProxySpec | None = Field(None, description="splits each flow's connection in front of the link")
+
+    @model_validator(mode="after")
+    def _splits_plain_flows(self) -> Scenario:
+        for number, flow in enumerate(self.flows if self.proxy else ()):
+            if flow.transfers or flow.video or flow.after is not None:
+                raise ValueError(
+                    f"expected flows.{number} without transfers, video and after, which a proxy does not take"
+                )
+        return self
 
     @model_validator(mode="after")
     def _measures_something(self) -> Scenario:
@@ -230,6 +263,18 @@ class Scenario(Frozen):
                 raise ValueError(f"expected flows.{flow.after} with size_bytes, transfers or a video, which "
                                  f"flows.{number} waits for, got data without end")  # fmt: skip
         return self
+
+
+def of_servers(scenario: Scenario) -> Scenario | None:
+    """The connections from the servers to the proxy of a scenario, as a scenario; None without a proxy."""
+    proxy = scenario.proxy
+    if proxy is None:
+        return None
+    flows = tuple(
+        FlowSpec(cca=proxy.cca, params=proxy.params, start_s=f.start_s, stop_s=f.stop_s, size_bytes=f.size_bytes)
+        for f in scenario.flows
+    )
+    return scenario.model_copy(update={"link": proxy.link, "flows": flows, "proxy": None})
 
 
 def canonical_text(scenario: Scenario) -> str:

@@ -91,19 +91,21 @@ void bind_jobs(nb::module_& m) {
         .def(
             "__init__",
             [](ReceiverConfig* self, std::uint32_t ack_every, double delay_ms, std::uint32_t quick_acks,
-               std::uint32_t burst_pkts, double burst_gap_ms, std::uint32_t window_pkts, bool autotune) {
+               std::uint32_t burst_pkts, double burst_gap_ms, std::uint32_t window_pkts, bool autotune,
+               std::optional<std::uint32_t> buffer_pkts) {
                 new (self) ReceiverConfig{.ack_every = ack_every,
                                           .delay = Duration::from_s(delay_ms / 1000),
                                           .quick_acks = quick_acks,
                                           .burst_pkts = burst_pkts,
                                           .burst_gap = Duration::from_s(burst_gap_ms / 1000),
                                           .window_pkts = window_pkts,
-                                          .autotune = autotune};
+                                          .autotune = autotune,
+                                          .buffer_pkts = buffer_pkts};
             },
             "ack_every"_a = ReceiverConfig{}.ack_every, "delay_ms"_a = ReceiverConfig{}.delay.s() * 1000,
             "quick_acks"_a = ReceiverConfig{}.quick_acks, "burst_pkts"_a = ReceiverConfig{}.burst_pkts,
             "burst_gap_ms"_a = ReceiverConfig{}.burst_gap.s() * 1000, "window_pkts"_a = ReceiverConfig{}.window_pkts,
-            "autotune"_a = false);
+            "autotune"_a = false, "buffer_pkts"_a.none() = nb::none());
     nb::class_<FlowJob>(m, "FlowJob", "A flow: its algorithm, parameters and table, and when it runs.")
         .def(
             "__init__",
@@ -125,10 +127,11 @@ void bind_jobs(nb::module_& m) {
             [](Job* self, std::vector<FlowJob> flows, LinkConfig link, std::vector<ElementConfig> before,
                std::vector<ElementConfig> behind, AckPathConfig acks, double rtt_ms, double loss, double duration_s,
                double warmup_s, double window_s, double sample_s, std::uint64_t seed, bool audit, double keep_s,
-               std::shared_ptr<DelaySteps> delays) {
+               std::shared_ptr<DelaySteps> delays, std::shared_ptr<Job> servers) {
                 new (self) Job{};
                 self->flows = std::move(flows);
                 self->keep_s = keep_s;
+                self->servers = std::move(servers);
                 SimulationConfig& c = self->config;
                 c.link = std::move(link);
                 c.before = std::move(before);
@@ -146,9 +149,10 @@ void bind_jobs(nb::module_& m) {
             },
             "flows"_a, "link"_a, "before"_a, "behind"_a, "acks"_a, "rtt_ms"_a, "loss"_a, "duration_s"_a,
             "warmup_s"_a, "window_s"_a, "sample_s"_a, "seed"_a, "audit"_a = false,
-            "keep_s"_a = 0.0, "delays"_a.none() = nb::none(),
+            "keep_s"_a = 0.0, "delays"_a.none() = nb::none(), "servers"_a.none() = nb::none(),
             "audit: check the accounts at every event; a RuntimeError reports the first fault. keep_s: time for which "
-            "R-TCP's knowledge of a client is kept after its last connection. delays: of the ACKs, in place of rtt_ms.");
+            "R-TCP's knowledge of a client is kept after its last connection. delays: of the ACKs, in place of rtt_ms. "
+            "servers: a proxy splits the connections; these are the ones from the servers to it.");
     m.def("run", &run, "jobs"_a, "threads"_a, "progress"_a.none() = nb::none(),
           "Run jobs on threads, without the GIL; progress(done) is called about ten times a second.");
     nb::class_<Trial>(m, "Trial", "The algorithm of all flows of a case.")

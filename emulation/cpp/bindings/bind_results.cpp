@@ -2,6 +2,7 @@
 // Bindings for the results of runs, as arrays, and for the bins of their histograms.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
 
 #include <cstdint>
 #include <vector>
@@ -114,6 +115,13 @@ Dict series_dict(const SimulationResult& r) {
     return out;
 }
 
+Dict proxy_dict(const SimulationResult& r) {
+    Dict out;
+    out["time_s"] = owned(r.proxy.time_s);
+    out["buffered_pkts"] = owned(r.proxy.buffered_pkts);
+    return out;
+}
+
 template <class Row>
 nb::typed<nb::list, Dict> dicts(const std::vector<Row>& rows, Dict (*one)(const Row&)) {
     nb::typed<nb::list, Dict> out;
@@ -140,6 +148,8 @@ void bind_results(nb::module_& m) {
         .def_prop_ro("series", &series_dict)
         .def_prop_ro("elements", [](const SimulationResult& r) { return dicts(r.elements, &element_dict); })
         .def_prop_ro("element_series", &element_series_dict)
+        .def_prop_ro("servers", [](const SimulationResult& r) { return r.servers; })
+        .def_prop_ro("proxy", &proxy_dict)
         .def_prop_ro("acks", [](const SimulationResult& r) { return element_dict(r.acks); });
     m.def("delay_edges_us", [] { return edges_us<DelayHistogram>(DelayHistogram::kBins, &DelayHistogram::upper_ticks); },
           "Upper edges of the bins of delay_hist.");

@@ -16,6 +16,9 @@
 //             Shorter gaps bring it back to `delay`.
 //   stretch   segments that arrive within `burst_gap` of each other form a burst, as GRO merges them:
 //             one ACK for up to `burst_pkts` segments (1: off)
+//   window    what the window (receive_window.hpp) and the free buffer allow.
+//             The application reads at once, unless it is a proxy, which reads as the other side takes data.
+//             An ACK without a segment reports that a read at least doubled the window (Linux, tcp_cleanup_rbuf).
 //   echo      the segment that was expected next at the last ACK;
 //             with delayed ACKs this is the earlier one (RFC 7323 section 4.3)
 //   blocks    the range with the newest segment, then the ranges reported before
@@ -26,6 +29,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "common/packet.hpp"
 #include "common/time.hpp"
@@ -43,6 +47,7 @@ struct ReceiverConfig {
     Duration burst_gap = Duration::from_us(50);
     std::uint32_t window_pkts = 1u << 30;
     bool autotune = false;
+    std::optional<std::uint32_t> buffer_pkts;  // of a proxy, for data that it has not sent on
 };
 
 class Receiver {
@@ -59,7 +64,19 @@ public:
 
     Instant timer_at() const { return unacked_ ? deadline_ : Instant::never(); }
     std::uint32_t in_order() const { return arrivals_.next(); }
-    std::uint32_t window_pkts() const { return window_.pkts(); }
+    std::uint32_t window_pkts() const {
+        return config_.buffer_pkts ? std::min(window_.pkts(), *config_.buffer_pkts - buffered_pkts()) : window_.pkts();
+    }
+    // Segments in order that the application has not read.
+    std::uint32_t buffered_pkts() const { return arrivals_.next() - read_; }
+
+    // The proxy has no more need of the segments below `next`.
+    // Returns true if an ACK must report the window.
+    bool read(std::uint32_t next, Ack* ack) {
+        read_ = next;
+        const std::uint32_t left = offered_end_ - arrivals_.next(), pkts = window_pkts();
+        return pkts != 0 && pkts >= 2 * left && flush(ack);
+    }
 
     // Returns true if the ACK must be sent.
     bool take(Instant now, const Packet& packet, Ack* ack) {
@@ -85,7 +102,8 @@ public:
     bool flush(Ack* ack) {
         const std::uint32_t next = arrivals_.next();
         ack->cumulative = acked_ = next;
-        ack->window_pkts = window_.pkts();
+        ack->window_pkts = window_pkts();
+        offered_end_ = next + ack->window_pkts;
         ack->echo_tx = echo_tx_;
         ack->echo_us = echo_us_;
         ack->duplicate = duplicate_;
@@ -158,6 +176,7 @@ private:
     Instant deadline_{}, last_at_{};
     std::uint32_t acked_ = 0;  // the number that the last ACK carried
     std::uint32_t unacked_ = 0, quick_;
+    std::uint32_t read_ = 0, offered_end_ = 0;  // of a proxy
     std::uint32_t echo_tx_ = 0, echo_us_ = 0;
     std::uint32_t duplicate_ = kNoNumber;
 };

@@ -66,7 +66,9 @@ std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t has
     throw std::invalid_argument("cca: expected an algorithm of the core or fixed, got " + flow.cca);
 }
 
-SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel) {
+namespace {
+
+std::vector<FlowConfig> flows_of(const Job& job) {
     std::vector<FlowConfig> flows;
     auto hash = static_cast<std::uint32_t>(job.config.seed);
     const auto clients = std::make_shared<RtcpClients>(job.flows.size(), Duration::from_s(job.keep_s));
@@ -74,10 +76,19 @@ SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel) {
         const FlowJob& flow = job.flows[id];
         if (flow.after && *flow.after >= id) throw std::invalid_argument("after: expected a flow before this one");
         flows.push_back({make_algorithm(flow, hash++, clients), Instant{} + Duration::from_s(flow.start_s),
-                         flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never(), flow.transfers,
-                         flow.video, flow.client, flow.receiver, flow.after});
+                         flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never(),
+                         job.servers ? std::vector<Transfer>{} : flow.transfers,
+                         flow.video, flow.client, flow.receiver, flow.after, job.servers != nullptr});
     }
-    return run_simulation(job.config, std::move(flows), &cancel);
+    return flows;
+}
+
+}  // namespace
+
+SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel) {
+    if (!job.servers) return run_simulation(job.config, flows_of(job), &cancel);
+    const Job& servers = *job.servers;
+    return run_split(servers.config, flows_of(servers), job.config, flows_of(job), &cancel);
 }
 
 Measure measure(const Job& one_case, const Trial& trial, const std::atomic<bool>& cancel) {
@@ -92,7 +103,8 @@ Measure measure(const Job& one_case, const Trial& trial, const std::atomic<bool>
     m.srtt_hist = result.srtt_hist;
     for (std::size_t i = 0; i < job.flows.size(); ++i) {
         const FlowResult& flow = result.flows[i];
-        const bool has_end = !job.flows[i].transfers.empty() || job.flows[i].video;
+        const FlowJob& sends = (job.servers ? *job.servers : job).flows[i];
+        const bool has_end = !sends.transfers.empty() || sends.video;
         m.goodput_bytes += flow.goodput_pkts * kMssBytes;
         m.sent_pkts += flow.sender.sent;
         m.retransmitted_pkts += flow.sender.retransmitted;

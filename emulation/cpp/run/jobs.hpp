@@ -34,6 +34,7 @@ struct Job {
     SimulationConfig config;
     std::vector<FlowJob> flows;
     double keep_s = 0;  // how long R-TCP's knowledge of a client outlives its connections
+    std::shared_ptr<const Job> servers;  // of connections that a proxy splits (run_split); null: none
 };
 
 class RtcpClients;

@@ -42,6 +42,8 @@ public:
     const Scoreboard& scoreboard() const { return board_; }
     std::uint32_t in_flight() const { return board_.in_flight(); }
     std::uint32_t acked_pkts() const { return board_.una(); }
+    // That the application has given it so far; kNoNumber: data without end.
+    std::uint32_t size_pkts() const { return size_pkts_; }
     bool is_complete() const { return board_.una() == size_pkts_; }
     Duration last_rtt() const { return Duration::from_us(last_rtt_us_); }
     // RFC 6298; 0 if there is no sample.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The data of a flow's application.
-// It is data without end, the requests of a video player (video/player.hpp), or a sequence of transfers.
+// It is data without end, the requests of a video player (video/player.hpp), a sequence of transfers, or what a proxy
+// receives from a server (proxy.hpp).
 // These use the same connection, and an idle gap follows each of them.
 //
 // A transfer begins when its data is passed to the sender, and is complete when all of it is acknowledged.
@@ -36,10 +37,11 @@ class Application {
 public:
     // Without transfers and video there is data without end.
     // The sum of the sizes is below 2^32 - 1.
-    explicit Application(std::vector<Transfer> transfers, std::shared_ptr<const Video> video = nullptr)
+    explicit Application(std::vector<Transfer> transfers, std::shared_ptr<const Video> video = nullptr,
+                         bool of_proxy = false)
         : transfers_(std::move(transfers)) {
         if (video) player_ = std::make_unique<Player>(std::move(video));
-        offered_pkts_ = has_end() ? 0 : UINT32_MAX;
+        offered_pkts_ = has_end() || of_proxy ? 0 : UINT32_MAX;
     }
 
     // Begins the next transfer.

@@ -22,7 +22,7 @@ namespace ccatune {
 
 struct alignas(kLineBytes) Flow {
     Flow(std::uint32_t id, FlowConfig config, const SimulationConfig& sim)
-        : application(std::move(config.transfers), std::move(config.video)),
+        : application(std::move(config.transfers), std::move(config.video), config.of_proxy),
           sender(id, std::move(config.algorithm), application.begin(config.start)),
           receiver(config.receiver),
           random(sim.seed, id),

@@ -2,6 +2,7 @@
 #include "simulation/simulation.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "common/delay_steps.hpp"
 #include "common/fetch.hpp"
@@ -41,8 +42,9 @@ PathContext context_of(const SimulationConfig& config, const std::vector<FlowCon
 }
 
 // kElements: whether the path has more than the bottleneck.
-// Runs without other elements do not pay for them.
-template <bool kElements>
+// kSplit: whether the flows are one side of split connections.
+// Runs without either do not pay for it.
+template <bool kElements, bool kSplit = false>
 class Simulation {
 public:
     Simulation(const SimulationConfig& config, std::vector<FlowConfig> flows)
@@ -70,25 +72,76 @@ public:
     SimulationResult run(const std::atomic<bool>* cancel) {
         for (std::uint32_t events = 0;; ++events) {
             if (events % kEventsPerLook == 0 && cancel && *cancel) throw Cancelled{};
-            const Instant link_at = link_.next_at(), acks_at = acks_.first_at(), others_at = heap_.first_at();
-            const Instant now = std::min(std::min(link_at, acks_at), others_at);
-            if (now >= end_) break;
-            accounts_.reach(now);
-            if (audit_) [[unlikely]]
-                audit_->begin_event(now);
-            if (now == link_at)
-                serve(now);
-            else if (now == acks_at && (now != others_at || source(acks_.front().flow, kAcks) < heap_.first()))
-                take_ack(now);
-            else
-                act(heap_.first(), now);
-            if constexpr (kElements) reschedule_elements();
-            if (audit_) [[unlikely]]
-                check_accounts();
+            if (!step()) break;
         }
+        return finish();
+    }
+
+    Instant next_at() const { return std::min(std::min(link_.next_at(), acks_.first_at()), heap_.first_at()); }
+
+    // Processes the next event.
+    // Returns false if there is none before the end.
+    bool step() {
+        const Instant link_at = link_.next_at(), acks_at = acks_.first_at(), others_at = heap_.first_at();
+        const Instant now = std::min(std::min(link_at, acks_at), others_at);
+        if (now >= end_) return false;
+        accounts_.reach(now);
+        if (audit_) [[unlikely]]
+            audit_->begin_event(now);
+        if (now == link_at)
+            serve(now);
+        else if (now == acks_at && (now != others_at || source(acks_.front().flow, kAcks) < heap_.first()))
+            take_ack(now);
+        else
+            act(heap_.first(), now);
+        if constexpr (kElements) reschedule_elements();
+        if (audit_) [[unlikely]]
+            check_accounts();
+        return true;
+    }
+
+    SimulationResult finish() {
         if (audit_) check_end();
         return accounts_.finish();
     }
+
+    // --- split connections
+
+    using Moved = std::function<void(Instant, std::uint32_t flow, std::uint32_t pkts)>;
+
+    // arrived: data is in order at the receiver. acknowledged: it is at the sender. pkts: the sum so far.
+    void tell(Moved arrived, Moved acknowledged) {
+        arrived_ = std::move(arrived);
+        acknowledged_ = std::move(acknowledged);
+    }
+
+    // The sender of the proxy has so many segments in total.
+    void supply(Instant now, std::uint32_t id, std::uint32_t pkts) {
+        accounts_.reach(now);
+        Flow& flow = flows_[id];
+        flow.sender.supply(now, pkts, [&](const Packet& p) { enqueue(now, p); });
+        schedule(id, flow);
+        if constexpr (kElements) reschedule_elements();
+    }
+
+    // The proxy's receiver needs the segments below pkts no more.
+    void read(Instant now, std::uint32_t id, std::uint32_t pkts) {
+        Ack ack;
+        accounts_.reach(now);
+        if (flows_[id].receiver.read(pkts, &ack)) send_ack(now, id, ack);
+        if constexpr (kElements) reschedule_elements();
+    }
+
+    // The server has no more data, and all of it has come to the client.
+    void end_flow(Instant now, std::uint32_t id) { end(now, id, flows_[id]); }
+
+    std::uint64_t buffered_pkts() const {
+        std::uint64_t sum = 0;
+        for (const Flow& flow : flows_) sum += flow.receiver.buffered_pkts();
+        return sum;
+    }
+
+    std::uint32_t size_pkts(std::uint32_t id) const { return flows_[id].sender.size_pkts(); }
 
 private:
     static std::uint32_t source(std::uint32_t flow, FlowSource which) { return kFlows + flow * kPerFlow + which; }
@@ -204,8 +257,11 @@ private:
         if (flows_.size() >= kManyFlows) fetch_for_acks();
         if (audit_) [[unlikely]]
             audit_->take_ack(id, flow, ack);
+        const std::uint32_t acked_pkts = flow.sender.acked_pkts();
         const bool sampled = flow.sender.on_ack(now, ack, [&](const Packet& p) { enqueue(now, p); });
         if (sampled) accounts_.add_rtt(flow);
+        if constexpr (kSplit)
+            if (acknowledged_ && flow.sender.acked_pkts() != acked_pkts) acknowledged_(now, id, flow.sender.acked_pkts());
         if (flow.sender.is_complete()) [[unlikely]]
             finish_transfer(now, id, flow);
         schedule(id, flow);
@@ -292,10 +348,13 @@ private:
         if (audit_) [[unlikely]]
             audit_->receive(packet, flow);
         Ack ack;
+        const std::uint32_t in_order = flow.receiver.in_order();
         if (flow.receiver.take(now, packet, &ack))
             send_ack(now, packet.flow, ack);
         else
             schedule_receiver(packet.flow, flow);
+        if constexpr (kSplit)
+            if (arrived_ && flow.receiver.in_order() != in_order) arrived_(now, packet.flow, flow.receiver.in_order());
     }
 
     [[gnu::noinline, gnu::cold]] void check_accounts() {
@@ -325,6 +384,7 @@ private:
     std::optional<Audit> audit_;
     Accounts accounts_;
     Instant end_;
+    Moved arrived_, acknowledged_;
 };
 
 }  // namespace
@@ -334,6 +394,35 @@ SimulationResult run_simulation(const SimulationConfig& config, std::vector<Flow
     if (config.before.empty() && config.behind.empty() && config.acks.is_plain() && !config.delays)
         return Simulation<false>(config, std::move(flows)).run(cancel);
     return Simulation<true>(config, std::move(flows)).run(cancel);
+}
+
+SimulationResult run_split(const SimulationConfig& servers, std::vector<FlowConfig> server_flows,
+                           const SimulationConfig& clients, std::vector<FlowConfig> client_flows,
+                           const std::atomic<bool>* cancel) {
+    using Side = Simulation<true, true>;
+    Side server_side(servers, std::move(server_flows)), client_side(clients, std::move(client_flows));
+    server_side.tell([&](Instant now, std::uint32_t id, std::uint32_t pkts) { client_side.supply(now, id, pkts); }, {});
+    client_side.tell({}, [&](Instant now, std::uint32_t id, std::uint32_t pkts) {
+        server_side.read(now, id, pkts);
+        if (pkts == server_side.size_pkts(id)) client_side.end_flow(now, id);
+    });
+    ProxySeries proxy;
+    const Instant end = Instant{} + clients.duration;
+    const Duration every = clients.sample_every;
+    Instant sample_at = every.ns > 0 ? Instant{} + every : end;
+    for (std::uint32_t events = 0;; ++events) {
+        if (events % kEventsPerLook == 0 && cancel && *cancel) throw Cancelled{};
+        const Instant server_at = server_side.next_at(), client_at = client_side.next_at();
+        for (; sample_at < end && sample_at <= std::min(server_at, client_at); sample_at = sample_at + every) {
+            proxy.time_s.push_back(sample_at.s());
+            proxy.buffered_pkts.push_back(server_side.buffered_pkts());
+        }
+        if (!(client_at <= server_at ? client_side : server_side).step()) break;
+    }
+    SimulationResult result = client_side.finish();
+    result.servers = std::make_shared<SimulationResult>(server_side.finish());
+    result.proxy = std::move(proxy);
+    return result;
 }
 
 }  // namespace ccatune

@@ -45,6 +45,7 @@ struct FlowConfig {
     std::uint32_t client = 0;         // the client whose buckets the flow uses; numbered from 0
     ReceiverConfig receiver;
     std::optional<std::uint32_t> after;  // starts after the end of that flow, which has a lower number
+    bool of_proxy = false;            // its data comes from a server; no transfers and no video
 };
 
 struct SimulationConfig {
@@ -97,6 +98,12 @@ struct ElementSeries {
     std::vector<std::uint64_t> inside;
 };
 
+// The data that a proxy has received and the clients have not acknowledged, of all flows, at each sample.
+struct ProxySeries {
+    std::vector<double> time_s;
+    std::vector<std::uint64_t> buffered_pkts;
+};
+
 struct SimulationResult {
     std::uint64_t capacity_bytes = 0, delivered_bytes = 0, packets = 0, dropped = 0, lost_at_random = 0;
     double delay_sum_s = 0;
@@ -111,6 +118,8 @@ struct SimulationResult {
     std::vector<ElementResult> elements;  // before, the link, its random loss if any, behind
     ElementSeries element_series;
     ElementResult acks;                   // held ACKs and the uplink; zeros for a plain way back
+    std::shared_ptr<SimulationResult> servers;  // of split connections, between servers and proxy
+    ProxySeries proxy;
 };
 
 // Thrown when a run is cancelled.
@@ -121,5 +130,17 @@ class Cancelled {};
 // cancel: checked every few milliseconds; once it is true, the run throws Cancelled.
 SimulationResult run_simulation(const SimulationConfig& config, std::vector<FlowConfig> flows,
                                 const std::atomic<bool>* cancel = nullptr);
+
+// Runs connections that a proxy splits: the data of flow i of `servers` becomes that of flow i of `clients`.
+//
+//   server --> path of `servers` --> proxy, receiver.buffer_pkts --> path of `clients` --> client
+//
+// The flows of `servers` have data without end or one transfer. Those of `clients` have of_proxy set.
+// Both have the same start and duration. Data costs the proxy no time.
+// The proxy keeps data until the client has acknowledged it, so its buffer is that of both sockets.
+// Returns the result of `clients`, with that of `servers`.
+SimulationResult run_split(const SimulationConfig& servers, std::vector<FlowConfig> server_flows,
+                           const SimulationConfig& clients, std::vector<FlowConfig> client_flows,
+                           const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace ccatune

@@ -49,7 +49,7 @@ _SO_PRIORITY = 12
 _CONNECT_S = 60.0
 # Interval at which a flow that waits for a transfer's last ACKs is checked.
 _DRAIN_S = 0.001
-_FIELDS = tuple(traffic.INFO_FIELDS)
+FIELDS = tuple(traffic.INFO_FIELDS)
 
 
 class Samples:
@@ -61,12 +61,13 @@ class Samples:
         self.rows: list[list[float]] = []
 
     def take(self, now_s: float, connections: dict[int, socket.socket]) -> None:
-        """Sample every connection if a sample is due. Missed sampling times are skipped."""
-        if now_s < self.next_s:
-            return
-        for number, connection in connections.items():
-            info = traffic.tcp_info(connection)
-            self.rows.append([number, round(now_s, 6), *info.values()])
+        """Sample every connection if a sample is due."""
+        if now_s >= self.next_s:
+            self.add(now_s, {number: traffic.tcp_info(connection) for number, connection in connections.items()})
+
+    def add(self, now_s: float, infos: dict[int, dict[str, int]]) -> None:
+        """Add a sample of each connection. Missed sampling times are skipped."""
+        self.rows += [[number, round(now_s, 6), *info.values()] for number, info in infos.items()]
         self.next_s = (now_s // self.every_s + 1) * self.every_s
 
 
@@ -190,7 +191,7 @@ def serve(plan: dict[str, object]) -> dict[str, object]:
     for flow in flows:
         flow.connection.close()
     transfers = {str(number): flow.transfers_s for number, flow in enumerate(flows)}
-    return {"fields": _FIELDS, "rows": samples.rows, "transfers": transfers, "late_s": late_s}
+    return {"fields": FIELDS, "rows": samples.rows, "transfers": transfers, "late_s": late_s}
 
 
 def follow(flow: Flow, now_s: float, selector: selectors.BaseSelector) -> None:
@@ -226,7 +227,7 @@ def take(plan: dict[str, object], host: str) -> dict[str, object]:
         connections = {number: connection for number, connection in connections.items() if connection.fileno() >= 0}
     samples.next_s = 0.0
     samples.take(duration_s, connections)
-    return {"fields": _FIELDS, "rows": samples.rows, "transfers": {}, "late_s": 0.0}
+    return {"fields": FIELDS, "rows": samples.rows, "transfers": {}, "late_s": 0.0}
 
 
 def main() -> None:

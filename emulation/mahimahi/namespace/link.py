@@ -3,6 +3,12 @@
 
     sender, cubic/bbr/gr ... | mm-delay | policers | mm-link, its trace and queue | mm-loss | policers | receiver
 
+A proxy (proxy.py) that splits the connections takes the place of the sender. The sender is then in front of it:
+
+    sender | mm-delay | mm-link | mm-loss | proxy | the path above
+
+The link of the proxy starts earlier than that of the clients. Its rate is constant, so that this makes no difference.
+
 delay-shell (emulation/mahimahi/shell) takes the place of mm-delay if the delay changes over time. It reads the time at
 which its delays begin from a FIFO. This is also the time at which both ends of the flows begin.
 """
@@ -30,9 +36,14 @@ else:
 FOLDER = run_job.FOLDER
 PLAN = FOLDER / "plan"
 LOG, ACK_LOG = FOLDER / "log", FOLDER / "ack-log"
+SERVERS = "servers-"
+# Mahimahi's addresses are unique in a namespace only. The proxy's namespace has the one of the outermost one, too.
+SERVERS_ADDRESS = "198.18.0.1"
+SERVERS_LOG = FOLDER / f"{SERVERS}log"
 DELAYS, DELAYS_BEGIN = FOLDER / "delays", FOLDER / "delays-begin"
 FLOWS = Path(__file__).with_name("flows.py")
 POLICER = Path(__file__).with_name("policer.py")
+PROXY = Path(__file__).with_name("proxy.py")
 PORT = 5201
 # An uplink without a limit has two opportunities in every ms, 24 Mbit/s. ACKs wait for the next ms at most.
 UPLINK = "1\n1\n"
@@ -48,6 +59,10 @@ def write_traces(job: dict[str, Any], lead_ms: int) -> None:
         (FOLDER / "up").write_text(UPLINK, encoding="ascii")
     else:
         run_job.write_trace(FOLDER / "up", job["ack_opportunities_ms"], lead_ms=lead_ms, duration_ms=duration_ms)
+    if job["proxy"] is not None:
+        times = job["proxy"]["path"]["opportunities_ms"]
+        (FOLDER / f"{SERVERS}down").write_text("".join(f"{at_ms}\n" for at_ms in times), encoding="ascii")
+        (FOLDER / f"{SERVERS}up").write_text(UPLINK, encoding="ascii")
 
 
 def delay_words(job: dict[str, Any]) -> list[str]:
@@ -74,9 +89,19 @@ def begin_delays(begin_s: float) -> None:
 
 def shell_words(job: dict[str, Any]) -> list[list[str]]:
     """Return the command lines of the shells from the outermost to the innermost, without the command to run inside."""
+    if job["proxy"] is None:
+        return path_words(job)
+    first, *others = path_words(job)
+    # The clients connect to the proxy. Without this the address would remain that of the outermost namespace.
+    return [*path_words(job["proxy"]["path"], SERVERS), ["env", "-u", "MAHIMAHI_BASE", *first], *others]
+
+
+def path_words(job: dict[str, Any], prefix: str = "") -> list[list[str]]:
+    """Return the command lines of the shells of a path. prefix: of the names of its files."""
     queue = job["queue"]
     arguments = ", ".join(f"{name}={queue[name]}" for name in ("packets", "bytes") if queue[name] is not None)
-    link = ["mm-link", str(FOLDER / "up"), str(FOLDER / "down"), f"--downlink-log={LOG}"]
+    up, down, log = (FOLDER / f"{prefix}{name}" for name in ("up", "down", LOG.name))
+    link = ["mm-link", str(up), str(down), f"--downlink-log={log}"]
     if job["ack_opportunities_ms"] is not None:
         link.append(f"--uplink-log={ACK_LOG}")
     link.append(f"--downlink-queue={'droptail' if arguments else 'infinite'}")
@@ -131,9 +156,9 @@ def program(what: str, *words: str) -> Iterator[Program]:
                     pipe.close()
 
 
-def counters() -> dict[str, int]:
-    """Return the namespace's TCP counters (_COUNTERS), by their names in /proc/net/netstat."""
-    lines = Path("/proc/self/net/netstat").read_text(encoding="ascii").splitlines()
+def counters(pid: int | str = "self") -> dict[str, int]:
+    """Return the TCP counters (_COUNTERS) of a process's namespace, by their names in /proc/net/netstat."""
+    lines = Path(f"/proc/{pid}/net/netstat").read_text(encoding="ascii").splitlines()
     names, values = (line.split()[1:] for line in lines if line.startswith("TcpExt:"))
     table = dict(zip(names, values, strict=True))
     return {name: int(table[name]) for name in _COUNTERS}
@@ -142,7 +167,28 @@ def counters() -> dict[str, int]:
 def plan_of(job: dict[str, Any]) -> dict[str, Any]:
     """Return the plan that the programs of a run read."""
     shared = {key: job[key] for key in ("duration_s", "sample_s", "flows")}
-    return {"port": PORT, **shared, **job["policers"]}
+    return {"port": PORT, **shared, **job["policers"], "proxy": job["proxy"]}
+
+
+def proxy_space(job: dict[str, Any], up: list[shells.Space]) -> shells.Space | None:
+    """Return the namespace of a job's proxy, the innermost one of its link; None without a proxy."""
+    return None if job["proxy"] is None else up[len(path_words(job["proxy"]["path"])) - 1]
+
+
+def proxy_words(space: shells.Space) -> list[str]:
+    """Return the command line of the proxy."""
+    return [*space.enter, *run_job.PYTHON, str(PROXY), str(PLAN), str(FOLDER / "proxy"), SERVERS_ADDRESS]
+
+
+def proxy_result(begin_s: float, counted: dict[str, int]) -> dict[str, Any]:
+    """Return the result of the proxy, with the log of its link and the counters of its namespace."""
+    log = SERVERS_LOG.read_text(encoding="ascii")
+    return {
+        **json.loads((FOLDER / "proxy").read_text()),
+        "counters": counted,
+        "log": log,
+        "lead_ms": round(begin_s * 1000) - sum(run_job.stamps_ms(log) or []),
+    }
 
 
 def watchers(job: dict[str, Any], up: list[shells.Space]) -> dict[str, list[str]]:
@@ -150,7 +196,7 @@ def watchers(job: dict[str, Any], up: list[shells.Space]) -> dict[str, list[str]
 
     The policers before the link run in the namespace of mm-delay, those behind it in the innermost namespace.
     """
-    at = {"before": up[0], "behind": up[-1]}
+    at = {"before": up[len(up) - len(path_words(job))], "behind": up[-1]}
     return {
         side: [*at[side].enter, *run_job.PYTHON, str(POLICER), str(PLAN), str(FOLDER / side), side]
         for side in at
@@ -160,7 +206,7 @@ def watchers(job: dict[str, Any], up: list[shells.Space]) -> dict[str, list[str]
 
 def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
     """Run the job once. Raises run_job.LateError if lead_ms was too short, ShellError if a program fails."""
-    run_job.empty_logs((LOG, ACK_LOG))
+    run_job.empty_logs((LOG, ACK_LOG, SERVERS_LOG))
     write_traces(job, lead_ms)
     PLAN.write_text(json.dumps(plan_of(job)))
     sent, taken = FOLDER / "sent", FOLDER / "taken"
@@ -172,6 +218,8 @@ def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
         shells.call(*up[-1].enter, "sysctl", "-qw", f"net.ipv4.tcp_rmem={run_job.BUFFERS_BYTES}")
         sides = watchers(job, up)
         started = [stack.enter_context(program(f"policers {side}", *words)) for side, words in sides.items()]
+        if (proxy := proxy_space(job, up)) is not None:
+            started.append(stack.enter_context(program("proxy", *proxy_words(proxy))))
         words = (*up[-1].enter, *run_job.PYTHON, str(FLOWS), "take", str(PLAN), str(taken), up[-1].address)
         started += [stack.enter_context(program("receiver", *words)), server]
         for one in started:
@@ -183,6 +231,8 @@ def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
             one.begin(begin_s)
         for one in reversed(started):
             one.await_end()
+        # The namespace is new, so its counters began at 0.
+        counted = None if proxy is None else counters(proxy.pid)
     after = counters()
     return {
         "kernel": platform.release(),
@@ -193,6 +243,7 @@ def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
         "policers": {side: json.loads((FOLDER / side).read_text()) for side in sides},
         "log": LOG.read_text(encoding="ascii"),
         "ack_log": ACK_LOG.read_text(encoding="ascii"),
+        "proxy": None if counted is None else proxy_result(begin_s, counted),
     }
 
 
@@ -202,6 +253,8 @@ def prepare(job: dict[str, Any]) -> None:
         place_delays(job["delays"])
     for setting in (f"net.ipv4.tcp_wmem={run_job.BUFFERS_BYTES}", "net.ipv4.tcp_no_metrics_save=1"):
         shells.call("sysctl", "-qw", setting)
+    if job["proxy"] is not None:
+        shells.call("ip", "address", "add", f"{SERVERS_ADDRESS}/32", "dev", "lo")
     for path, text in job["writes"]:
         with Path(path).open("w", encoding="utf-8") as file:
             file.write(text)

@@ -67,7 +67,7 @@ def begins_at_s(log: Path, lead_ms: int) -> float:
     Raises LateError if this time has passed. Raises ShellError if mm-link writes no log.
     """
     end_s = time.monotonic() + _LOG_S
-    while (stamps := _stamps_ms(log.read_text(encoding="ascii"))) is None:
+    while (stamps := stamps_ms(log.read_text(encoding="ascii"))) is None:
         if time.monotonic() > end_s:
             raise shells.ShellError(f"mm-link: expected its log to begin within {_LOG_S:g} s, it did not")
         time.sleep(0.005)
@@ -77,7 +77,7 @@ def begins_at_s(log: Path, lead_ms: int) -> float:
     return begins_s
 
 
-def _stamps_ms(text: str) -> list[int] | None:
+def stamps_ms(text: str) -> list[int] | None:
     """Return the init and the base timestamp of a log of mm-link; None while its header is incomplete."""
     found: dict[str, int] = {}
     for line in text.splitlines(keepends=True):

@@ -56,7 +56,11 @@ INFO_FIELDS = {
 
 def tcp_info(connection: socket.socket) -> dict[str, int]:
     """Return the fields of INFO_FIELDS for a connection."""
-    raw = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+    return info_of(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES))
+
+
+def info_of(raw: bytes) -> dict[str, int]:
+    """Return the fields of INFO_FIELDS in the kernel's struct tcp_info."""
     raw += b"\0" * (_INFO_BYTES - len(raw))
     return {name: struct.unpack_from("=" + kind, raw, offset)[0] for name, (kind, offset) in INFO_FIELDS.items()}
 

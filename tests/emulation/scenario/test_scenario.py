@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from emulation.errors import EmulationError
 from emulation.scenario.delays import BaseDelay, DelayStep
 from emulation.scenario.files import build_scenario, first_fault, load_scenario
-from emulation.scenario.model import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Transfer, canonical_text
+from emulation.scenario.model import FlowSpec, LinkSpec, ProxySpec, ReceiverSpec, Scenario, Transfer, canonical_text
 from emulation.scenario.path import ELEMENTS, AccessLink, AckPath, Codel, Policer, RateStep, SteppedPolicer
 from emulation.traces import Recording, Trace
 from emulation.traces.synthetic import fit, make
@@ -275,6 +275,7 @@ def test_page_on_scenarios_names_every_field(repository: Path) -> None:
         BaseDelay,
         DelayStep,
         FlowSpec,
+        ProxySpec,
         Transfer,
         AckPath,
         Codel,
