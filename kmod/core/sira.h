@@ -115,6 +115,7 @@ struct sira_state {
 	u64 min_rtt_at_us;		/* when d was last within T/2 of D */
 	u64 drain_end_us;
 	u64 marked_until_us;		/* ECN: a mark before this belongs to the last one */
+	u64 next_probe_us;
 	u32 interval_us;		/* Delta */
 	u32 open_pkts;			/* ACKs in the interval that has not ended */
 	u32 sent_pkts, lost_pkts;	/* of the connection; may wrap */
@@ -127,6 +128,8 @@ struct sira_state {
 	u32 once_pkts;			/* given back in this interval only */
 	u32 residual_pkts[SIRA_MAX_RESIDUALS];	/* U_n, the oldest first */
 	u32 residuals;
+	u32 link_pkts_q8;		/* ACKs of a window while there was a queue; 0: unknown */
+	u32 link_intervals;		/* that this is the mean over, at most M */
 	u32 round_intervals, round_empty, round_short;
 	u32 mss_bytes;
 	u32 cwnd_pkts;
@@ -134,6 +137,7 @@ struct sira_state {
 	u8 restart : 1;			/* the next ACK begins an interval */
 	u8 first_window : 1;		/* eq. 2 is in force */
 	u8 at_floor : 1;
+	u8 lossy : 1;			/* in this round trip more was lost than is allowed */
 	u16 first_intervals;		/* that have ended, while first_window */
 };
 
@@ -194,6 +198,7 @@ CCA_FN void sira_start_round(struct sira_state *s)
 	s->round_intervals = 0;
 	s->round_empty = 0;
 	s->round_short = 0;
+	s->lossy = 0;
 }
 
 CCA_FN void sira_forget_sn(struct sira_state *s)
@@ -325,6 +330,33 @@ CCA_FN u32 sira_take_sn(struct sira_state *s)
 }
 
 /*
+ * Measures the link's rate: while there is a queue, ACKs come at this rate. A mean over as many
+ * intervals as the window has. Overflow: 2^24 packets x 2^9 x 2^8; the quotient is at most 2^32.
+ */
+CCA_FN void sira_measure_link(struct sira_state *s, const struct sira_params *p, u32 pkts,
+			      u32 count)
+{
+	u32 m = s->window.intervals, n = cca_min_u32(count, m);
+	u64 now_q8 = cca_div(((u64)pkts * m) << 8, cca_max_u32(count, 1)), old_q8 = s->link_pkts_q8;
+
+	if (!s->min_rtt_us || sira_queueing_delay_us(s, sira_rtt_us(s)) <= p->delay_threshold_us / 2)
+		return;
+	s->link_intervals = cca_min_u32(s->link_intervals + n, m);
+	old_q8 = old_q8 * (s->link_intervals - n) + now_q8 * n;
+	s->link_pkts_q8 = (u32)cca_min_u64(cca_div(old_q8, s->link_intervals), 1u << 31);
+}
+
+/* Data that is given back raises the rate at most to the link's. */
+CCA_FN u64 sira_bound(const struct sira_state *s, const struct sira_params *p, u64 pkts)
+{
+	u32 link_pkts = s->link_pkts_q8 >> 8;
+
+	if (!p->probing || !s->link_intervals)
+		return pkts;
+	return cca_min_u64(pkts, link_pkts - cca_min_u32(s->window.sum_pkts, link_pkts));
+}
+
+/*
  * H1, eq. 9: for `count` of the sn_i. Overflow: 2^31 intervals x L_u of at most 64; the quotient is
  * at most `behind`, as the factor is at most the divisor.
  */
@@ -339,7 +371,7 @@ CCA_FN void sira_give_back(struct sira_state *s, const struct sira_params *p, u3
 	if (intervals < s->unsent_count)
 		due = cca_div(due, s->unsent_count) * intervals;
 	s->unsent_count -= intervals;
-	pkts = (u32)cca_min_u64(cca_div(due, m), SIRA_SLOT_PKTS);
+	pkts = (u32)cca_min_u64(sira_bound(s, p, cca_div(due, m)), SIRA_SLOT_PKTS);
 	if (p->credit_stays)
 		pkts = sira_window_add(&s->window, pkts);
 	else
@@ -358,15 +390,17 @@ CCA_FN bool sira_give_residuals(struct sira_state *s, const struct sira_params *
 	for (i = 0; i < SIRA_MAX_RESIDUALS && i < s->residuals; i++)
 		pkts += s->residual_pkts[i];
 	s->residuals = 0;
-	sira_window_add(&s->window, pkts);
+	sira_window_add(&s->window, sira_bound(s, p, pkts));
 	return true;
 }
 
 /* Counts the intervals that have ended, and decides at the end of each round trip. */
-CCA_FN void sira_end_round(struct sira_state *s, const struct sira_params *p, u32 intervals)
+CCA_FN void sira_end_round(struct sira_state *s, const struct sira_params *p, u32 intervals,
+			   u64 now_us)
 {
 	bool is_empty = !sira_queue_pkts(s);
 	bool is_short = sira_queueing_delay_us(s, sira_rtt_us(s)) <= p->delay_threshold_us / 2;
+	bool lossy = s->lossy;
 
 	s->round_intervals += intervals;
 	s->round_empty += is_empty ? intervals : 0;
@@ -378,12 +412,15 @@ CCA_FN void sira_end_round(struct sira_state *s, const struct sira_params *p, u3
 	sira_start_round(s);
 	if (is_empty && sira_give_residuals(s, p))
 		return;
-	if (is_short && p->probing)
-		sira_window_add(&s->window,
+	if (!is_short || !p->probing || s->first_window || lossy || now_us < s->next_probe_us)
+		return;
+	s->next_probe_us = now_us + sira_window_us(s) / 4;
+	sira_window_add(&s->window,
 				cca_max_u32(s->window.sum_pkts / SIRA_PROBE_SHARE, 1));
 }
 
-CCA_FN void sira_compensate(struct sira_state *s, const struct sira_params *p, u32 intervals)
+CCA_FN void sira_compensate(struct sira_state *s, const struct sira_params *p, u32 intervals,
+			    u64 now_us)
 {
 	u32 count = sira_take_sn(s);
 
@@ -395,7 +432,7 @@ CCA_FN void sira_compensate(struct sira_state *s, const struct sira_params *p, u
 		if (!s->sn_count)
 			sira_keep_residual(s, p);
 	} else if (!s->sn_count && s->min_rtt_us) {
-		sira_end_round(s, p, intervals);
+		sira_end_round(s, p, intervals, now_us);
 	}
 }
 
@@ -429,10 +466,13 @@ CCA_FN u32 sira_settle(struct sira_state *s)
 }
 
 /* Eq. 1 to 3 and 7, over the intervals that have ended. */
-CCA_FN void sira_move_window(struct sira_state *s, const struct cca_ack *ack, u32 count)
+CCA_FN void sira_move_window(struct sira_state *s, const struct sira_params *p, const struct cca_ack *ack, u32 count)
 {
 	u64 sent = (u64)sira_take_sent(s, ack) * s->window.intervals;
+	u32 pkts = s->open_pkts;
 	u64 due = sira_window_end(&s->window, sira_settle(s), count);
+
+	sira_measure_link(s, p, pkts, count);
 
 	if (s->mode == SIRA_REDUCE) {
 		if (!s->sn_count)
@@ -499,13 +539,13 @@ CCA_FN void sira_end_intervals(struct sira_state *s, const struct sira_params *p
 	if (ack->app_limited) {
 		sira_skip(s, ack);
 	} else {
-		sira_move_window(s, ack, count);
+		sira_move_window(s, p, ack, count);
 		s->interval_start_us += (u64)count * s->interval_us;
 	}
 	sira_resize(s, p);
 	sira_take_state(s, p, ack->now_us);
 	if (!ack->app_limited)
-		sira_compensate(s, p, count);
+		sira_compensate(s, p, count, ack->now_us);
 	sira_take_rate(s, p);
 }
 
@@ -520,6 +560,8 @@ CCA_FN u32 sira_count_lost(struct sira_state *s, const struct sira_params *p,
 
 	s->allowance = (u32)cca_min_u64(allowance - 1000ull * pkts, SIRA_SLOTS * 1000u);
 	s->lost_pkts += ack->lost_pkts;
+	if (pkts < ack->lost_pkts)
+		s->lossy = 1;
 	return pkts;
 }
 
