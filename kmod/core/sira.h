@@ -297,8 +297,8 @@ CCA_FN void sira_end_drain(struct sira_state *s, u64 now_us)
 /* The state of the next interval. */
 CCA_FN void sira_take_state(struct sira_state *s, const struct sira_params *p, u64 now_us)
 {
-	bool is_late = p->compensation && s->min_rtt_us &&
-		       sira_rtt_us(s) > (u64)s->min_rtt_us + p->delay_threshold_us;
+	bool is_late = p->compensation && sira_queue_pkts(s) &&
+		       sira_queueing_delay_us(s, sira_rtt_us(s)) > p->delay_threshold_us;
 
 	if (s->mode == SIRA_DRAIN && now_us >= s->drain_end_us)
 		sira_end_drain(s, now_us);
@@ -412,7 +412,9 @@ CCA_FN void sira_end_round(struct sira_state *s, const struct sira_params *p, u3
 	sira_start_round(s);
 	if (is_empty && sira_give_residuals(s, p))
 		return;
-	if (!is_short || !p->probing || s->first_window || lossy || now_us < s->next_probe_us)
+	if (lossy)
+		s->next_probe_us = now_us + sira_window_us(s);
+	if (!is_short || !p->probing || s->first_window || now_us < s->next_probe_us)
 		return;
 	s->next_probe_us = now_us + sira_window_us(s) / 4;
 	sira_window_add(&s->window,
