@@ -105,7 +105,6 @@ struct sira_balance {
 };
 
 struct sira_state {
-	struct sira_window window;
 	struct sira_balance sending;	/* in COMPENSATE */
 	struct sira_balance unsent;	/* the u_i of the last REDUCE */
 	u64 interval_start_us;
@@ -139,6 +138,7 @@ struct sira_state {
 	u8 at_floor : 1;
 	u8 lossy : 1;			/* in this round trip more was lost than is allowed */
 	u16 first_intervals;		/* that have ended, while first_window */
+	struct sira_window window;	/* last, because it needs no memset */
 };
 
 /* --- helpers ------------------------------------------------------------------ */
@@ -605,7 +605,7 @@ CCA_FN void sira_on_ecn(struct sira_state *s, const struct sira_params *p, u64 n
 CCA_FN void sira_init(struct sira_state *s, const struct sira_params *p,
 		      const struct cca_start *start, struct cca_decision *d)
 {
-	__builtin_memset(s, 0, sizeof(*s));
+	__builtin_memset(s, 0, __builtin_offsetof(struct sira_state, window));
 	s->mode = SIRA_STARTUP;
 	s->mss_bytes = cca_clamp_u32(start->mss_bytes, 1, CCA_MAX_MSS_BYTES);
 	s->min_rtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
