@@ -99,7 +99,7 @@ struct sira_params {
 #include "params.def"
 };
 
-/* What eq. 2 and 3 send, and what was sent, in 1/M packets. The smaller one is 0. */
+/* What eq. 2 and 3 send less what was sent, in 1/M^2 packet. One of the two is 0. */
 struct sira_balance {
 	u64 behind, ahead;
 };
@@ -134,10 +134,8 @@ struct sira_state {
 	u32 cwnd_pkts;
 	u8 mode;			/* enum sira_mode */
 	u8 restart : 1;			/* the next ACK begins an interval */
-	u8 first_window : 1;		/* eq. 2 is in force */
 	u8 at_floor : 1;
 	u8 lossy : 1;			/* in this round trip more was lost than is allowed */
-	u16 first_intervals;		/* that have ended, while first_window */
 	struct sira_window window;	/* last, because it needs no memset */
 };
 
@@ -168,18 +166,19 @@ CCA_FN u64 sira_floor_bytes_per_s(const struct sira_state *s)
 	return cca_max_u64(cca_rate_bytes_per_s(1, s->mss_bytes, span_us), 1);
 }
 
-/* Eq. 8: the packets in the queue. Overflow: a sum below 2^25 x 2^26 us. */
+/* Eq. 8: the packets in the queue. Overflow: a total below 2^35 x 2^26 us. */
 CCA_FN u32 sira_queue_pkts(const struct sira_state *s)
 {
-	u64 pkts = cca_div((u64)s->window.sum_pkts *
-			   sira_queueing_delay_us(s, sira_rtt_us(s)), sira_window_us(s));
+	u64 pkts = cca_div(sira_window_total(&s->window) *
+			   sira_queueing_delay_us(s, sira_rtt_us(s)),
+			   (u64)sira_window_us(s) * s->window.intervals);
 
 	return pkts > 1 ? (u32)cca_min_u64(pkts - 1, CCA_MAX_PKTS) : 0;
 }
 
 CCA_FN void sira_weigh(struct sira_balance *b, u64 due, u64 sent)
 {
-	/* Both sides are far below 2^63: a call adds less than 2^34, and is made at an ACK. */
+	/* An ACK adds less than 2^44 to a side, so no connection has as many as overflow it. */
 	b->behind += due;
 	b->ahead += sent;
 	due = cca_min_u64(b->behind, b->ahead);
@@ -222,11 +221,32 @@ CCA_FN void sira_refill(struct sira_state *s, u32 intervals, u32 interval_us, u6
 	sira_forget_sn(s);
 }
 
-/* What the window alone gives: R_i of eq. 2 and 3. */
+/* R_i of eq. 2 and 3. Overflow: 2^35 x 2^16 bytes; then 2^40 bytes x 10^6 us/s. */
 CCA_FN u64 sira_bandwidth(const struct sira_state *s)
 {
-	return cca_rate_bytes_per_s(s->window.sum_pkts + s->once_pkts, s->mss_bytes,
-				    sira_window_us(s));
+	u64 pkts = sira_window_total(&s->window) + (u64)s->once_pkts * s->window.intervals;
+	u64 bytes = cca_div(pkts * s->mss_bytes, s->window.intervals);
+
+	bytes = cca_min_u64(bytes, 1ull << 40);
+	return cca_min_u64(cca_div(bytes * CCA_USEC_PER_SEC, sira_window_us(s)),
+			   CCA_MAX_RATE_BYTES_PER_S);
+}
+
+/* 1/M^2 packet as whole packets, rounded down. M is at least 1. */
+CCA_FN u64 sira_whole_pkts(const struct sira_state *s, u64 parts)
+{
+	return cca_div(parts, (u64)s->window.intervals * s->window.intervals);
+}
+
+CCA_FN u64 sira_parts(const struct sira_state *s, u64 pkts)
+{
+	return pkts * s->window.intervals * s->window.intervals;
+}
+
+/* The packets of the window, rounded down: at most 2^26. */
+CCA_FN u32 sira_window_pkts(const struct sira_state *s)
+{
+	return (u32)cca_div(sira_window_total(&s->window), s->window.intervals);
 }
 
 /* --- d and D -------------------------------------------------------------------- */
@@ -265,7 +285,7 @@ CCA_FN bool sira_min_rtt_is_old(const struct sira_state *s, const struct sira_pa
 /* What H1 has not given back becomes the newest U_n. */
 CCA_FN void sira_keep_residual(struct sira_state *s, const struct sira_params *p)
 {
-	u32 pkts = (u32)cca_min_u64(cca_div(s->unsent.behind, s->window.intervals), CCA_MAX_PKTS);
+	u32 pkts = (u32)cca_min_u64(sira_whole_pkts(s, s->unsent.behind), CCA_MAX_PKTS);
 	u32 most = cca_min_u32(p->residuals, SIRA_MAX_RESIDUALS), i;
 
 	sira_forget_sn(s);
@@ -353,7 +373,7 @@ CCA_FN u64 sira_bound(const struct sira_state *s, const struct sira_params *p, u
 
 	if (!p->probing || !s->link_intervals)
 		return pkts;
-	return cca_min_u64(pkts, link_pkts - cca_min_u32(s->window.sum_pkts, link_pkts));
+	return cca_min_u64(pkts, link_pkts - cca_min_u32(sira_window_pkts(s), link_pkts));
 }
 
 /*
@@ -362,8 +382,8 @@ CCA_FN u64 sira_bound(const struct sira_state *s, const struct sira_params *p, u
  */
 CCA_FN void sira_give_back(struct sira_state *s, const struct sira_params *p, u32 count)
 {
-	u32 m = s->window.intervals, intervals, pkts;
 	u64 due = s->unsent.behind;
+	u32 intervals, pkts;
 
 	intervals = (u32)cca_min_u64((u64)count * p->compensated_intervals, s->unsent_count);
 	if (!intervals || sira_queue_pkts(s) >= p->queue_threshold_pkts)
@@ -371,12 +391,12 @@ CCA_FN void sira_give_back(struct sira_state *s, const struct sira_params *p, u3
 	if (intervals < s->unsent_count)
 		due = cca_div(due, s->unsent_count) * intervals;
 	s->unsent_count -= intervals;
-	pkts = (u32)cca_min_u64(sira_bound(s, p, cca_div(due, m)), SIRA_SLOT_PKTS);
+	pkts = (u32)cca_min_u64(sira_bound(s, p, sira_whole_pkts(s, due)), SIRA_SLOT_PKTS);
 	if (p->credit_stays)
 		pkts = sira_window_add(&s->window, pkts);
 	else
 		s->once_pkts = pkts;
-	sira_weigh(&s->unsent, 0, (u64)pkts * m);
+	sira_weigh(&s->unsent, 0, sira_parts(s, pkts));
 }
 
 /* H2, eq. 10. Returns whether there was data to give back. */
@@ -414,11 +434,11 @@ CCA_FN void sira_end_round(struct sira_state *s, const struct sira_params *p, u3
 		return;
 	if (lossy)
 		s->next_probe_us = now_us + sira_window_us(s);
-	if (!is_short || !p->probing || s->first_window || now_us < s->next_probe_us)
+	if (!is_short || !p->probing || sira_window_is_first(&s->window) || now_us < s->next_probe_us)
 		return;
 	s->next_probe_us = now_us + sira_window_us(s) / 4;
 	sira_window_add(&s->window,
-				cca_max_u32(s->window.sum_pkts / SIRA_PROBE_SHARE, 1));
+				cca_max_u32(sira_window_pkts(s) / SIRA_PROBE_SHARE, 1));
 }
 
 CCA_FN void sira_compensate(struct sira_state *s, const struct sira_params *p, u32 intervals,
@@ -456,21 +476,21 @@ CCA_FN u32 sira_take_sent(struct sira_state *s, const struct cca_ack *ack)
  */
 CCA_FN u32 sira_settle(struct sira_state *s)
 {
-	u32 m = s->window.intervals, pkts = s->open_pkts, more;
+	u32 pkts = s->open_pkts, more;
 
 	s->open_pkts = 0;
-	more = (u32)cca_min_u64(cca_div(s->sending.behind, m), CCA_MAX_PKTS);
-	sira_weigh(&s->sending, 0, (u64)more * m);
+	more = (u32)cca_min_u64(sira_whole_pkts(s, s->sending.behind), CCA_MAX_PKTS);
+	sira_weigh(&s->sending, 0, sira_parts(s, more));
 	pkts += more;
-	more = (u32)cca_min_u64(cca_div(s->sending.ahead, m), pkts);
-	sira_weigh(&s->sending, (u64)more * m, 0);
+	more = (u32)cca_min_u64(sira_whole_pkts(s, s->sending.ahead), pkts);
+	sira_weigh(&s->sending, sira_parts(s, more), 0);
 	return pkts - more;
 }
 
 /* Eq. 1 to 3 and 7, over the intervals that have ended. */
 CCA_FN void sira_move_window(struct sira_state *s, const struct sira_params *p, const struct cca_ack *ack, u32 count)
 {
-	u64 sent = (u64)sira_take_sent(s, ack) * s->window.intervals;
+	u64 sent = sira_parts(s, sira_take_sent(s, ack));
 	u32 pkts = s->open_pkts;
 	u64 due = sira_window_end(&s->window, sira_settle(s), count);
 
@@ -485,9 +505,6 @@ CCA_FN void sira_move_window(struct sira_state *s, const struct sira_params *p, 
 	} else if (!s->at_floor) {
 		sira_weigh(&s->sending, due, sent);
 	}
-	s->first_intervals = (u16)cca_min_u32(s->first_intervals + count, s->window.intervals);
-	if (s->first_intervals == s->window.intervals)
-		s->first_window = 0;
 }
 
 CCA_FN void sira_take_rate(struct sira_state *s, const struct sira_params *p)
@@ -572,8 +589,8 @@ CCA_FN u32 sira_count_lost(struct sira_state *s, const struct sira_params *p,
 CCA_FN void sira_decide(struct sira_state *s, const struct sira_params *p, u32 inflight_pkts,
 			struct cca_decision *d)
 {
-	u64 m = s->window.intervals, target_us = (u64)s->min_rtt_us + p->delay_threshold_us;
-	u64 due_pkts = cca_div(s->window.due + s->sending.behind, m) + s->open_pkts;
+	u64 target_us = (u64)s->min_rtt_us + p->delay_threshold_us;
+	u64 due_pkts = sira_whole_pkts(s, s->window.due + s->sending.behind) + s->open_pkts;
 	u64 pkts = cca_min_u32(inflight_pkts, CCA_MAX_PKTS) + due_pkts + SIRA_DELAYED_ACK_PKTS;
 
 	pkts = cca_max_u64(pkts, cca_pkts_at_rate(s->rate_bytes_per_s, target_us, s->mss_bytes));
@@ -586,8 +603,6 @@ CCA_FN void sira_decide(struct sira_state *s, const struct sira_params *p, u32 i
 CCA_FN void sira_start_intervals(struct sira_state *s, const struct cca_ack *ack)
 {
 	s->mode = SIRA_COMPENSATE;
-	s->first_window = 1;
-	s->first_intervals = 0;
 	sira_skip(s, ack);
 }
 
@@ -613,7 +628,7 @@ CCA_FN void sira_init(struct sira_state *s, const struct sira_params *p,
 	s->min_rtt_at_us = start->now_us;
 	s->rate_bytes_per_s = p->initial_bytes_per_s;
 	sira_refill(s, p->window_intervals, p->update_interval_us, s->rate_bytes_per_s);
-	sira_decide(s, p, s->window.sum_pkts, d);
+	sira_decide(s, p, s->window.imagined_pkts, d);
 }
 
 CCA_FN void sira_on_ack(struct sira_state *s, const struct sira_params *p,
