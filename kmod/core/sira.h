@@ -125,8 +125,8 @@ struct sira_state {
 	u32 sn_count;			/* sn_i that are not acknowledged */
 	u32 unsent_count;		/* intervals in `unsent` */
 	u32 once_pkts;			/* given back in this interval only */
-	u32 residual_pkts[SIRA_MAX_RESIDUALS];	/* U_n, the oldest first */
-	u32 residuals;
+	u32 residual_pkts[SIRA_MAX_RESIDUALS];	/* U_n */
+	u32 residuals, next_residual;	/* the newest `residuals` before this place; free-running */
 	u32 link_pkts_q8;		/* ACKs of a window while there was a queue; 0: unknown */
 	u32 link_intervals;		/* that this is the mean over, at most M */
 	u32 round_intervals, round_empty, round_short;
@@ -286,17 +286,12 @@ CCA_FN bool sira_min_rtt_is_old(const struct sira_state *s, const struct sira_pa
 CCA_FN void sira_keep_residual(struct sira_state *s, const struct sira_params *p)
 {
 	u32 pkts = (u32)cca_min_u64(sira_whole_pkts(s, s->unsent.behind), CCA_MAX_PKTS);
-	u32 most = cca_min_u32(p->residuals, SIRA_MAX_RESIDUALS), i;
 
 	sira_forget_sn(s);
-	if (!pkts || !most)
+	if (!pkts)
 		return;
-	while (s->residuals >= most && s->residuals) {
-		s->residuals--;
-		for (i = 0; i < SIRA_MAX_RESIDUALS - 1; i++)
-			s->residual_pkts[i] = s->residual_pkts[i + 1];
-	}
-	s->residual_pkts[s->residuals++ & (SIRA_MAX_RESIDUALS - 1)] = pkts;
+	s->residual_pkts[s->next_residual++ & (SIRA_MAX_RESIDUALS - 1)] = pkts;
+	s->residuals = cca_min_u32(s->residuals + 1, p->residuals);
 }
 
 CCA_FN void sira_drain(struct sira_state *s, u64 now_us)
@@ -408,7 +403,7 @@ CCA_FN bool sira_give_residuals(struct sira_state *s, const struct sira_params *
 	if (p->compensation < 2 || !s->residuals)
 		return false;
 	for (i = 0; i < SIRA_MAX_RESIDUALS && i < s->residuals; i++)
-		pkts += s->residual_pkts[i];
+		pkts += s->residual_pkts[(s->next_residual - 1 - i) & (SIRA_MAX_RESIDUALS - 1)];
 	s->residuals = 0;
 	sira_window_add(&s->window, sira_bound(s, p, pkts));
 	return true;
