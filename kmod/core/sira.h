@@ -74,123 +74,9 @@
 #ifndef CCA_SIRA_H
 #define CCA_SIRA_H
 
-#include "params.h"
-#include "sira_window.h"
+#include "sira_model.h"
 
-#define SIRA_MIN_CWND_PKTS 4u
-#define SIRA_TIMEOUT_CWND_PKTS 2u
-#define SIRA_DELAYED_ACK_PKTS 2u
-#define SIRA_MAX_RESIDUALS 8u		/* the largest L_U */
-#define SIRA_PROBE_SHARE 8u
-#define SIRA_DRAIN_ROUNDS 2u
-#define SIRA_MAX_ELAPSED_US (1u << 30)	/* of intervals that end at one ACK */
-
-enum sira_mode {
-	SIRA_STARTUP,
-	SIRA_COMPENSATE,
-	SIRA_REDUCE,
-	SIRA_DRAIN,
-};
-
-/* One u32 for each parameter of SIRA in params.def. */
-struct sira_params {
-#define CCA_ONLY CCA_ID_sira
-#define CCA_PARAM(algorithm, name, unit, min, default, max, kind, meaning) u32 name;
-#include "params.def"
-};
-
-/* What eq. 2 and 3 send less what was sent, in 1/M^2 packet. One of the two is 0. */
-struct sira_balance {
-	u64 behind, ahead;
-};
-
-struct sira_state {
-	struct sira_balance sending;	/* in COMPENSATE */
-	struct sira_balance unsent;	/* the u_i of the last REDUCE */
-	u64 interval_start_us;
-	u64 rate_bytes_per_s;
-	u64 acked_sent_us;		/* when the newest packet that arrived was sent */
-	u64 first_sn_us;		/* end of the first interval that sn_i are left of */
-	u64 min_rtt_at_us;		/* when d was last within T/2 of D */
-	u64 drain_end_us;
-	u64 marked_until_us;		/* ECN: a mark before this belongs to the last one */
-	u64 next_probe_us;
-	u32 interval_us;		/* Delta */
-	u32 open_pkts;			/* ACKs in the interval that has not ended */
-	u32 sent_pkts, lost_pkts;	/* of the connection; may wrap */
-	u32 allowance;			/* lost packets that may count as ACKs, in 1/1000 */
-	u32 srtt_us_q3;			/* d; 0: no sample yet */
-	u32 min_rtt_us;			/* D; 0: no sample yet */
-	u32 drain_min_rtt_us;
-	u32 sn_count;			/* sn_i that are not acknowledged */
-	u32 unsent_count;		/* intervals in `unsent` */
-	u32 once_pkts;			/* given back in this interval only */
-	u32 residual_pkts[SIRA_MAX_RESIDUALS];	/* U_n */
-	u32 residuals, next_residual;	/* the newest `residuals` before this place; free-running */
-	u32 link_pkts_q8;		/* ACKs of a window while there was a queue; 0: unknown */
-	u32 link_intervals;		/* that this is the mean over, at most M */
-	u32 round_intervals, round_empty, round_short;
-	u32 mss_bytes;
-	u32 cwnd_pkts;
-	u8 mode;			/* enum sira_mode */
-	u8 restart : 1;			/* the next ACK begins an interval */
-	u8 at_floor : 1;
-	u8 lossy : 1;			/* in this round trip more was lost than is allowed */
-	struct sira_window window;	/* last, because it needs no memset */
-};
-
-/* --- helpers ------------------------------------------------------------------ */
-
-CCA_FN u32 sira_rtt_us(const struct sira_state *s)
-{
-	return s->srtt_us_q3 >> 3;
-}
-
-/* The queueing delay in an RTT sample; 0 if it has none. */
-CCA_FN u32 sira_queueing_delay_us(const struct sira_state *s, u32 rtt_us)
-{
-	return rtt_us > s->min_rtt_us && s->min_rtt_us ? rtt_us - s->min_rtt_us : 0;
-}
-
-/* M Delta: at most 511 x 2^15 us. At least 1. */
-CCA_FN u32 sira_window_us(const struct sira_state *s)
-{
-	return cca_max_u32(s->window.intervals * s->interval_us, 1);
-}
-
-CCA_FN u64 sira_floor_bytes_per_s(const struct sira_state *s)
-{
-	u32 span_us = s->min_rtt_us ? s->min_rtt_us : sira_window_us(s);
-
-	/* At least 1 byte/s, because a rate of 0 means "not paced". */
-	return cca_max_u64(cca_rate_bytes_per_s(1, s->mss_bytes, span_us), 1);
-}
-
-/* Eq. 8: the packets in the queue. Overflow: a total below 2^35 x 2^26 us. */
-CCA_FN u32 sira_queue_pkts(const struct sira_state *s)
-{
-	u64 pkts = cca_div(sira_window_total(&s->window) *
-			   sira_queueing_delay_us(s, sira_rtt_us(s)),
-			   (u64)sira_window_us(s) * s->window.intervals);
-
-	return pkts > 1 ? (u32)cca_min_u64(pkts - 1, CCA_MAX_PKTS) : 0;
-}
-
-CCA_FN void sira_weigh(struct sira_balance *b, u64 due, u64 sent)
-{
-	/* An ACK adds less than 2^44 to a side, so no connection has as many as overflow it. */
-	b->behind += due;
-	b->ahead += sent;
-	due = cca_min_u64(b->behind, b->ahead);
-	b->behind -= due;
-	b->ahead -= due;
-}
-
-CCA_FN void sira_balance_reset(struct sira_balance *b)
-{
-	b->behind = 0;
-	b->ahead = 0;
-}
+/* --- the states --------------------------------------------------------------------- */
 
 CCA_FN void sira_start_round(struct sira_state *s)
 {
@@ -199,88 +85,6 @@ CCA_FN void sira_start_round(struct sira_state *s)
 	s->round_short = 0;
 	s->lossy = 0;
 }
-
-CCA_FN void sira_forget_sn(struct sira_state *s)
-{
-	s->sn_count = 0;
-	s->unsent_count = 0;
-	sira_balance_reset(&s->unsent);
-}
-
-/* The window has this rate in all of its intervals. Overflow: 2^37 bytes/s x 2^24 us. */
-CCA_FN void sira_refill(struct sira_state *s, u32 intervals, u32 interval_us, u64 rate)
-{
-	u64 span_us = (u64)intervals * interval_us;
-	u64 bytes = cca_div(cca_min_u64(rate, CCA_MAX_RATE_BYTES_PER_S) * span_us,
-			    CCA_USEC_PER_SEC);
-
-	s->interval_us = interval_us;
-	sira_window_fill(&s->window, intervals,
-			 cca_div(bytes + s->mss_bytes / 2, s->mss_bytes));
-	sira_balance_reset(&s->sending);
-	sira_forget_sn(s);
-}
-
-/* R_i of eq. 2 and 3. Overflow: 2^35 x 2^16 bytes; then 2^40 bytes x 10^6 us/s. */
-CCA_FN u64 sira_bandwidth(const struct sira_state *s)
-{
-	u64 pkts = sira_window_total(&s->window) + (u64)s->once_pkts * s->window.intervals;
-	u64 bytes = cca_div(pkts * s->mss_bytes, s->window.intervals);
-
-	bytes = cca_min_u64(bytes, 1ull << 40);
-	return cca_min_u64(cca_div(bytes * CCA_USEC_PER_SEC, sira_window_us(s)),
-			   CCA_MAX_RATE_BYTES_PER_S);
-}
-
-/* 1/M^2 packet as whole packets, rounded down. M is at least 1. */
-CCA_FN u64 sira_whole_pkts(const struct sira_state *s, u64 parts)
-{
-	return cca_div(parts, (u64)s->window.intervals * s->window.intervals);
-}
-
-CCA_FN u64 sira_parts(const struct sira_state *s, u64 pkts)
-{
-	return pkts * s->window.intervals * s->window.intervals;
-}
-
-/* The packets of the window, rounded down: at most 2^26. */
-CCA_FN u32 sira_window_pkts(const struct sira_state *s)
-{
-	return (u32)cca_div(sira_window_total(&s->window), s->window.intervals);
-}
-
-/* --- d and D -------------------------------------------------------------------- */
-
-CCA_FN void sira_sample_rtt(struct sira_state *s, const struct sira_params *p,
-			    const struct cca_ack *ack)
-{
-	u32 rtt_us = cca_min_u32(ack->rtt_us, CCA_MAX_RTT_US);
-
-	if (!rtt_us)
-		return;
-	s->acked_sent_us = ack->now_us - rtt_us;
-	if (s->srtt_us_q3)
-		s->srtt_us_q3 += rtt_us - (s->srtt_us_q3 >> 3);
-	else
-		s->srtt_us_q3 = rtt_us << 3;
-	rtt_us = cca_max_u32(sira_rtt_us(s), 1);
-	if (!s->min_rtt_us || rtt_us < s->min_rtt_us)
-		s->min_rtt_us = rtt_us;
-	if (rtt_us - s->min_rtt_us <= p->delay_threshold_us / 2)
-		s->min_rtt_at_us = ack->now_us;
-	if (!s->drain_min_rtt_us || rtt_us < s->drain_min_rtt_us)
-		s->drain_min_rtt_us = rtt_us;
-}
-
-CCA_FN bool sira_min_rtt_is_old(const struct sira_state *s, const struct sira_params *p,
-				u64 now_us)
-{
-	return p->compensation && s->min_rtt_us &&
-	       cca_elapsed_us(now_us, s->min_rtt_at_us) >
-	       (u64)p->min_rtt_window_ms * CCA_USEC_PER_MSEC;
-}
-
-/* --- the states --------------------------------------------------------------------- */
 
 /* What H1 has not given back becomes the newest U_n. */
 CCA_FN void sira_keep_residual(struct sira_state *s, const struct sira_params *p)
@@ -328,7 +132,7 @@ CCA_FN void sira_take_state(struct sira_state *s, const struct sira_params *p, u
 	s->mode = is_late ? SIRA_REDUCE : SIRA_COMPENSATE;
 }
 
-/* --- H1 and H2 ------------------------------------------------------------------------ */
+/* --- H1 and H2, probing ---------------------------------------------------------------- */
 
 /* The sn_i that are acknowledged now. Delta is at least 1. */
 CCA_FN u32 sira_take_sn(struct sira_state *s)
@@ -342,23 +146,6 @@ CCA_FN u32 sira_take_sn(struct sira_state *s)
 	s->sn_count -= count;
 	s->first_sn_us += (u64)count * interval_us;
 	return count;
-}
-
-/*
- * Measures the link's rate: while there is a queue, ACKs come at this rate. A mean over as many
- * intervals as the window has. Overflow: 2^24 packets x 2^9 x 2^8; the quotient is at most 2^32.
- */
-CCA_FN void sira_measure_link(struct sira_state *s, const struct sira_params *p, u32 pkts,
-			      u32 count)
-{
-	u32 m = s->window.intervals, n = cca_min_u32(count, m);
-	u64 now_q8 = cca_div(((u64)pkts * m) << 8, cca_max_u32(count, 1)), old_q8 = s->link_pkts_q8;
-
-	if (!s->min_rtt_us || sira_queueing_delay_us(s, sira_rtt_us(s)) <= p->delay_threshold_us / 2)
-		return;
-	s->link_intervals = cca_min_u32(s->link_intervals + n, m);
-	old_q8 = old_q8 * (s->link_intervals - n) + now_q8 * n;
-	s->link_pkts_q8 = (u32)cca_min_u64(cca_div(old_q8, s->link_intervals), 1u << 31);
 }
 
 /* Data that is given back raises the rate at most to the link's. */
@@ -409,6 +196,15 @@ CCA_FN bool sira_give_residuals(struct sira_state *s, const struct sira_params *
 	return true;
 }
 
+/* Raises the rate, where the round trip that has ended shows that it is too low. */
+CCA_FN void sira_probe(struct sira_state *s, u64 now_us)
+{
+	if (sira_window_is_first(&s->window) || now_us < s->next_probe_us)
+		return;
+	s->next_probe_us = now_us + sira_window_us(s) / 4;
+	sira_window_add(&s->window, cca_max_u32(sira_window_pkts(s) / SIRA_PROBE_SHARE, 1));
+}
+
 /* Counts the intervals that have ended, and decides at the end of each round trip. */
 CCA_FN void sira_end_round(struct sira_state *s, const struct sira_params *p, u32 intervals,
 			   u64 now_us)
@@ -429,11 +225,8 @@ CCA_FN void sira_end_round(struct sira_state *s, const struct sira_params *p, u3
 		return;
 	if (lossy)
 		s->next_probe_us = now_us + sira_window_us(s);
-	if (!is_short || !p->probing || sira_window_is_first(&s->window) || now_us < s->next_probe_us)
-		return;
-	s->next_probe_us = now_us + sira_window_us(s) / 4;
-	sira_window_add(&s->window,
-				cca_max_u32(sira_window_pkts(s) / SIRA_PROBE_SHARE, 1));
+	if (is_short && p->probing)
+		sira_probe(s, now_us);
 }
 
 CCA_FN void sira_compensate(struct sira_state *s, const struct sira_params *p, u32 intervals,
@@ -453,54 +246,7 @@ CCA_FN void sira_compensate(struct sira_state *s, const struct sira_params *p, u
 	}
 }
 
-/* --- intervals -------------------------------------------------------------------------- */
-
-/* The packets sent since the last call; 0 if the host has taken some for lost meanwhile. */
-CCA_FN u32 sira_take_sent(struct sira_state *s, const struct cca_ack *ack)
-{
-	u32 sent_pkts = ack->delivered_pkts + s->lost_pkts + ack->inflight_pkts;
-	u32 new_pkts = cca_reached(sent_pkts, s->sent_pkts) ? sent_pkts - s->sent_pkts : 0;
-
-	s->sent_pkts = sent_pkts;
-	return cca_min_u32(new_pkts, CCA_MAX_PKTS);
-}
-
-/*
- * The ACKs of the interval that ends, with what was sent too little or too much. While the rate is
- * the floor, more is sent than the window says, and this shall raise the rate.
- */
-CCA_FN u32 sira_settle(struct sira_state *s)
-{
-	u32 pkts = s->open_pkts, more;
-
-	s->open_pkts = 0;
-	more = (u32)cca_min_u64(sira_whole_pkts(s, s->sending.behind), CCA_MAX_PKTS);
-	sira_weigh(&s->sending, 0, sira_parts(s, more));
-	pkts += more;
-	more = (u32)cca_min_u64(sira_whole_pkts(s, s->sending.ahead), pkts);
-	sira_weigh(&s->sending, sira_parts(s, more), 0);
-	return pkts - more;
-}
-
-/* Eq. 1 to 3 and 7, over the intervals that have ended. */
-CCA_FN void sira_move_window(struct sira_state *s, const struct sira_params *p, const struct cca_ack *ack, u32 count)
-{
-	u64 sent = sira_parts(s, sira_take_sent(s, ack));
-	u32 pkts = s->open_pkts;
-	u64 due = sira_window_end(&s->window, sira_settle(s), count);
-
-	sira_measure_link(s, p, pkts, count);
-
-	if (s->mode == SIRA_REDUCE) {
-		if (!s->sn_count)
-			s->first_sn_us = s->interval_start_us + s->interval_us;
-		s->sn_count += count;
-		s->unsent_count += count;
-		sira_weigh(&s->unsent, due, sent);
-	} else if (!s->at_floor) {
-		sira_weigh(&s->sending, due, sent);
-	}
-}
+/* --- intervals and decisions ------------------------------------------------------------- */
 
 CCA_FN void sira_take_rate(struct sira_state *s, const struct sira_params *p)
 {
@@ -522,14 +268,6 @@ CCA_FN void sira_resize(struct sira_state *s, const struct sira_params *p)
 {
 	if (s->window.intervals != p->window_intervals || s->interval_us != p->update_interval_us)
 		sira_refill(s, p->window_intervals, p->update_interval_us, sira_bandwidth(s));
-}
-
-/* The time of intervals in which no ACK tells anything. */
-CCA_FN void sira_skip(struct sira_state *s, const struct cca_ack *ack)
-{
-	sira_take_sent(s, ack);
-	s->open_pkts = 0;
-	s->interval_start_us = ack->now_us;
 }
 
 CCA_FN void sira_end_intervals(struct sira_state *s, const struct sira_params *p,
@@ -563,24 +301,6 @@ CCA_FN void sira_end_intervals(struct sira_state *s, const struct sira_params *p
 	sira_take_rate(s, p);
 }
 
-/* Lost packets that count as ACKs. Overflow: 2^24 x 1000. */
-CCA_FN u32 sira_count_lost(struct sira_state *s, const struct sira_params *p,
-			   const struct cca_ack *ack)
-{
-	u64 most = 1000ull * cca_min_u32(ack->lost_pkts, CCA_MAX_PKTS);
-	u64 allowance = s->allowance + (u64)cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS) *
-			p->loss_allowance_permille;
-	u32 pkts = (u32)cca_div(cca_min_u64(allowance, most), 1000);
-
-	s->allowance = (u32)cca_min_u64(allowance - 1000ull * pkts, SIRA_SLOTS * 1000u);
-	s->lost_pkts += ack->lost_pkts;
-	if (pkts < ack->lost_pkts)
-		s->lossy = 1;
-	return pkts;
-}
-
-/* --- decisions ---------------------------------------------------------------------------- */
-
 CCA_FN void sira_decide(struct sira_state *s, const struct sira_params *p, u32 inflight_pkts,
 			struct cca_decision *d)
 {
@@ -593,12 +313,6 @@ CCA_FN void sira_decide(struct sira_state *s, const struct sira_params *p, u32 i
 	s->cwnd_pkts = (u32)cca_min_u64(pkts, CCA_MAX_PKTS);
 	d->cwnd_pkts = s->cwnd_pkts;
 	d->pacing_bytes_per_s = s->rate_bytes_per_s;
-}
-
-CCA_FN void sira_start_intervals(struct sira_state *s, const struct cca_ack *ack)
-{
-	s->mode = SIRA_COMPENSATE;
-	sira_skip(s, ack);
 }
 
 CCA_FN void sira_on_ecn(struct sira_state *s, const struct sira_params *p, u64 now_us)
@@ -621,6 +335,7 @@ CCA_FN void sira_init(struct sira_state *s, const struct sira_params *p,
 	s->min_rtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
 	s->srtt_us_q3 = s->min_rtt_us << 3;
 	s->min_rtt_at_us = start->now_us;
+	s->newest_us = start->now_us;
 	s->rate_bytes_per_s = p->initial_bytes_per_s;
 	sira_refill(s, p->window_intervals, p->update_interval_us, s->rate_bytes_per_s);
 	sira_decide(s, p, s->window.imagined_pkts, d);
@@ -632,10 +347,13 @@ CCA_FN void sira_on_ack(struct sira_state *s, const struct sira_params *p,
 	u32 lost_pkts = sira_count_lost(s, p, ack);
 
 	s->mss_bytes = cca_clamp_u32(ack->mss_bytes, 1, CCA_MAX_MSS_BYTES);
-	if (s->mode == SIRA_STARTUP)
-		sira_start_intervals(s, ack);
-	else
+	sira_note_outage(s, p, ack);
+	if (s->mode == SIRA_STARTUP) {
+		s->mode = SIRA_COMPENSATE;
+		sira_skip(s, ack);
+	} else {
 		sira_end_intervals(s, p, ack);
+	}
 	sira_sample_rtt(s, p, ack);
 	if (!ack->app_limited)
 		s->open_pkts = cca_min_u32(s->open_pkts + lost_pkts +
@@ -658,6 +376,7 @@ CCA_FN void sira_on_event(struct sira_state *s, const struct sira_params *p,
 	case CCA_TRANSFER_STARTED:
 	case CCA_IDLE_RESTART:
 		s->restart = s->mode != SIRA_STARTUP;
+		s->newest_us = ev->now_us;
 		break;
 	case CCA_ECN:
 		sira_on_ecn(s, p, ev->now_us);

@@ -48,7 +48,8 @@ CCA_FN void sira_flow_on_ack(struct sira_flow *f, const struct sira_params *defa
 
 	sira_on_ack(&f->sira, &f->params, ack, d);
 	delay_us = sira_queueing_delay_us(&f->sira, ack->rtt_us);
-	sira_flow_track(f, ack, delay_us);
+	if (!f->sira.outage)
+		sira_flow_track(f, ack, delay_us);
 	if (!ens_flow_on_ack(&f->ens, ack, delay_us, sira_window_is_first(&f->sira.window)))
 		return;
 	sira_flow_end_epoch(f, defaults, table, ack->now_us);

@@ -4,17 +4,20 @@
 #define CCATUNE_SIRA_HOST_H
 
 #include "no_client.h"
-#include "sira_window.h"
+#include "sira_model.h"
 
 #ifdef CCATUNE_BPF_H
 
 /* The verifier checks the loop once, and not anew for each path that leads to it. */
-CCATUNE_PART u64 sira_window_end_part(struct sira_window *w, u32 pkts, u32 count)
+CCATUNE_PART int sira_move_window_part(struct sira_state *s, const struct sira_params *p,
+				       const struct cca_ack *ack, u32 count)
 {
-	return w ? sira_window_end(w, pkts, count) : 0;
+	if (s && p && ack)
+		sira_move_window(s, p, ack, count);
+	return 0;
 }
 
-#define sira_window_end sira_window_end_part
+#define sira_move_window sira_move_window_part
 
 #endif
 
