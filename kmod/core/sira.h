@@ -250,7 +250,7 @@ CCA_FN void sira_compensate(struct sira_state *s, const struct sira_params *p, u
 
 CCA_FN void sira_take_rate(struct sira_state *s, const struct sira_params *p)
 {
-	u64 rate = sira_bandwidth(s), floor = sira_floor_bytes_per_s(s);
+	u64 rate = s->mode == SIRA_REDUCE ? sira_bandwidth(s) : sira_corrected_bandwidth(s), floor = sira_floor_bytes_per_s(s);
 	u64 target_us = (u64)s->min_rtt_us + p->delay_threshold_us;
 
 	/* Eq. 6. Overflow: 2^37 x 2^26. d is above T + D. */

@@ -216,15 +216,32 @@ CCA_FN u32 sira_queue_pkts(const struct sira_state *s)
 	return pkts > 1 ? (u32)cca_min_u64(pkts - 1, CCA_MAX_PKTS) : 0;
 }
 
-/* R_i of eq. 2 and 3. Overflow: 2^35 x 2^16 bytes; then 2^40 bytes x 10^6 us/s. */
+/* The rate of packets over a time. parts: in 1/M packet. Overflow: 2^36 x 2^16 bytes, as M > 1. */
+CCA_FN u64 sira_rate(const struct sira_state *s, u64 parts, u32 span_us)
+{
+	u64 bytes = cca_div(cca_min_u64(parts, 1ull << 36) * s->mss_bytes, s->window.intervals);
+
+	/* 2^40 bytes x 10^6 us/s. */
+	return cca_min_u64(cca_div(cca_min_u64(bytes, 1ull << 40) * CCA_USEC_PER_SEC, span_us),
+			   CCA_MAX_RATE_BYTES_PER_S);
+}
+
+/* R_i of eq. 2 and 3. */
 CCA_FN u64 sira_bandwidth(const struct sira_state *s)
 {
-	u64 pkts = sira_window_total(&s->window) + (u64)s->once_pkts * s->window.intervals;
-	u64 bytes = cca_div(pkts * s->mss_bytes, s->window.intervals);
+	return sira_rate(s, sira_window_total(&s->window) +
+			 (u64)s->once_pkts * s->window.intervals, sira_window_us(s));
+}
 
-	bytes = cca_min_u64(bytes, 1ull << 40);
-	return cca_min_u64(cca_div(bytes * CCA_USEC_PER_SEC, sira_window_us(s)),
-			   CCA_MAX_RATE_BYTES_PER_S);
+/* R_i, and what was sent too little or too much over the time of the window or of a round trip. */
+CCA_FN u64 sira_corrected_bandwidth(const struct sira_state *s)
+{
+	u32 span_us = cca_max_u32(sira_window_us(s), sira_rtt_us(s)), m = s->window.intervals;
+	u64 less = sira_rate(s, cca_div(s->sending.ahead, m), span_us);
+	u64 rate = sira_bandwidth(s);
+
+	return rate - cca_min_u64(rate, less) +
+	       sira_rate(s, cca_div(s->sending.behind, m), span_us);
 }
 
 /* 1/M^2 packet as whole packets, rounded down. M is at least 1. */
@@ -375,28 +392,15 @@ CCA_FN u32 sira_take_sent(struct sira_state *s, const struct cca_ack *ack)
 	return cca_min_u32(new_pkts, CCA_MAX_PKTS);
 }
 
-/* The ACKs of the interval that ends, with what was sent too little or too much before. */
-CCA_FN u32 sira_settle(struct sira_state *s)
-{
-	u32 pkts = s->open_pkts, more;
-
-	s->open_pkts = 0;
-	more = (u32)cca_min_u64(sira_whole_pkts(s, s->sending.behind), CCA_MAX_PKTS);
-	sira_weigh(&s->sending, 0, sira_parts(s, more));
-	pkts += more;
-	more = (u32)cca_min_u64(sira_whole_pkts(s, s->sending.ahead), pkts);
-	sira_weigh(&s->sending, sira_parts(s, more), 0);
-	return pkts - more;
-}
-
 /* Eq. 1 to 3 and 7, over the intervals that have ended. */
 CCA_FN void sira_move_window(struct sira_state *s, const struct sira_params *p,
 			     const struct cca_ack *ack, u32 count)
 {
 	u64 sent = sira_parts(s, sira_take_sent(s, ack));
 	u32 pkts = s->open_pkts;
-	u64 due = sira_window_end(&s->window, sira_settle(s), count);
+	u64 due = sira_window_end(&s->window, pkts, count);
 
+	s->open_pkts = 0;
 	sira_measure_link(s, p, pkts, count);
 	if (s->mode == SIRA_REDUCE) {
 		if (!s->sn_count)
@@ -404,8 +408,10 @@ CCA_FN void sira_move_window(struct sira_state *s, const struct sira_params *p,
 		s->sn_count += count;
 		s->unsent_count += count;
 		sira_weigh(&s->unsent, due, sent);
-	} else if (!s->at_floor) {	/* what the floor sends more shall raise the rate */
+	} else {
 		sira_weigh(&s->sending, due, sent);
+		if (s->at_floor)
+			s->sending.ahead = 0;	/* what the floor sends more shall raise the rate */
 	}
 }
 
