@@ -102,13 +102,16 @@ CCA_FN void sira_drain(struct sira_state *s, u64 now_us)
 {
 	s->mode = SIRA_DRAIN;
 	s->drain_min_rtt_us = 0;
+	s->drain_least_rtt_us = 0;
 	s->drain_end_us = now_us + (u64)SIRA_DRAIN_ROUNDS * sira_rtt_us(s);
 }
 
 CCA_FN void sira_end_drain(struct sira_state *s, u64 now_us)
 {
-	if (s->drain_min_rtt_us)
+	if (s->drain_min_rtt_us) {
 		s->min_rtt_us = s->drain_min_rtt_us;
+		s->least_rtt_us = s->drain_least_rtt_us;
+	}
 	s->min_rtt_at_us = now_us;
 	s->mode = SIRA_COMPENSATE;
 }
@@ -117,7 +120,7 @@ CCA_FN void sira_end_drain(struct sira_state *s, u64 now_us)
 CCA_FN void sira_take_state(struct sira_state *s, const struct sira_params *p, u64 now_us)
 {
 	bool is_late = p->compensation && sira_queue_pkts(s) &&
-		       sira_queueing_delay_us(s, sira_rtt_us(s)) > p->delay_threshold_us;
+		       sira_delay_us(s) > p->delay_threshold_us;
 
 	if (s->mode == SIRA_DRAIN && now_us >= s->drain_end_us)
 		sira_end_drain(s, now_us);
@@ -210,7 +213,7 @@ CCA_FN void sira_end_round(struct sira_state *s, const struct sira_params *p, u3
 			   u64 now_us)
 {
 	bool is_empty = !sira_queue_pkts(s);
-	bool is_short = sira_queueing_delay_us(s, sira_rtt_us(s)) <= p->delay_threshold_us / 2;
+	bool is_short = sira_delay_us(s) <= p->delay_threshold_us / 2;
 	bool lossy = s->lossy;
 
 	s->round_intervals += intervals;
@@ -333,6 +336,7 @@ CCA_FN void sira_init(struct sira_state *s, const struct sira_params *p,
 	s->mode = SIRA_STARTUP;
 	s->mss_bytes = cca_clamp_u32(start->mss_bytes, 1, CCA_MAX_MSS_BYTES);
 	s->min_rtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
+	s->least_rtt_us = s->min_rtt_us;
 	s->srtt_us_q3 = s->min_rtt_us << 3;
 	s->min_rtt_at_us = start->now_us;
 	s->newest_us = start->now_us;

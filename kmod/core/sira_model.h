@@ -86,7 +86,8 @@ struct sira_state {
 	u32 allowance;			/* lost packets that may count as ACKs, in 1/1000 */
 	u32 srtt_us_q3;			/* d; 0: no sample yet */
 	u32 min_rtt_us;			/* D; 0: no sample yet */
-	u32 drain_min_rtt_us;
+	u32 least_rtt_us;		/* of all samples; 0: none yet */
+	u32 drain_min_rtt_us, drain_least_rtt_us;	/* D and least_rtt_us of this time */
 	u32 sn_count;			/* sn_i that are not acknowledged */
 	u32 unsent_count;		/* intervals in `unsent` */
 	u32 once_pkts;			/* given back in this interval only */
@@ -186,10 +187,21 @@ CCA_FN u32 sira_rtt_us(const struct sira_state *s)
 	return s->srtt_us_q3 >> 3;
 }
 
-/* The queueing delay in an RTT sample; 0 if it has none. */
+/* d - D. */
+CCA_FN u32 sira_delay_us(const struct sira_state *s)
+{
+	u32 rtt_us = sira_rtt_us(s);
+
+	return rtt_us > s->min_rtt_us && s->min_rtt_us ? rtt_us - s->min_rtt_us : 0;
+}
+
+/*
+ * The queueing delay in an RTT sample; 0 if it has none. It is what exceeds the least sample, which
+ * is below D if the path delays packets by different times.
+ */
 CCA_FN u32 sira_queueing_delay_us(const struct sira_state *s, u32 rtt_us)
 {
-	return rtt_us > s->min_rtt_us && s->min_rtt_us ? rtt_us - s->min_rtt_us : 0;
+	return rtt_us > s->least_rtt_us && s->least_rtt_us ? rtt_us - s->least_rtt_us : 0;
 }
 
 /* M Delta: at most 511 x 2^15 us. At least 1. */
@@ -210,7 +222,7 @@ CCA_FN u64 sira_floor_bytes_per_s(const struct sira_state *s)
 CCA_FN u32 sira_queue_pkts(const struct sira_state *s)
 {
 	u64 pkts = cca_div(sira_window_total(&s->window) *
-			   sira_queueing_delay_us(s, sira_rtt_us(s)),
+			   sira_delay_us(s),
 			   (u64)sira_window_us(s) * s->window.intervals);
 
 	return pkts > 1 ? (u32)cca_min_u64(pkts - 1, CCA_MAX_PKTS) : 0;
@@ -330,6 +342,10 @@ CCA_FN void sira_sample_rtt(struct sira_state *s, const struct sira_params *p,
 		s->srtt_us_q3 += rtt_us - (s->srtt_us_q3 >> 3);
 	else
 		s->srtt_us_q3 = rtt_us << 3;
+	if (!s->least_rtt_us || rtt_us < s->least_rtt_us)
+		s->least_rtt_us = rtt_us;
+	if (!s->drain_least_rtt_us || rtt_us < s->drain_least_rtt_us)
+		s->drain_least_rtt_us = rtt_us;
 	rtt_us = cca_max_u32(sira_rtt_us(s), 1);
 	if (!s->min_rtt_us || rtt_us < s->min_rtt_us)
 		s->min_rtt_us = rtt_us;
@@ -359,7 +375,7 @@ CCA_FN void sira_measure_link(struct sira_state *s, const struct sira_params *p,
 	u32 m = s->window.intervals, n = cca_min_u32(count, m);
 	u64 now_q8 = cca_div(((u64)pkts * m) << 8, cca_max_u32(count, 1)), old_q8 = s->link_pkts_q8;
 
-	if (!s->min_rtt_us || sira_queueing_delay_us(s, sira_rtt_us(s)) <= p->delay_threshold_us / 2)
+	if (!s->min_rtt_us || sira_delay_us(s) <= p->delay_threshold_us / 2)
 		return;
 	s->link_intervals = cca_min_u32(s->link_intervals + n, m);
 	old_q8 = old_q8 * (s->link_intervals - n) + now_q8 * n;
