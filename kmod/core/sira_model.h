@@ -252,8 +252,9 @@ CCA_FN u64 sira_corrected_bandwidth(const struct sira_state *s)
 	u64 less = sira_rate(s, cca_div(s->sending.ahead, m), span_us);
 	u64 rate = sira_bandwidth(s);
 
-	return rate - cca_min_u64(rate, less) +
+	rate = rate - cca_min_u64(rate, less) +
 	       sira_rate(s, cca_div(s->sending.behind, m), span_us);
+	return cca_min_u64(rate, CCA_MAX_RATE_BYTES_PER_S);
 }
 
 /* 1/M^2 packet as whole packets, rounded down. M is at least 1. */

@@ -348,6 +348,7 @@ TEST(a_rate_that_leaves_the_queue_short_rises_by_an_eighth)
 TEST(a_longer_path_is_learnt_in_drain)
 {
 	open_sira(2, 50000);
+	f.p.sira.min_rtt_window_ms = 10000;
 	take_ack(&f, MS, 1, 50000);
 	take_acks(&f, 4000, 2500, 100000);
 	CHECK_EQ(STATE->min_rtt_us, 50000);
