@@ -19,6 +19,7 @@
 #include "reno.h"
 #include "roccet_flow.h"
 #include "rtcp_ensemble.h"
+#include "sira_flow.h"
 #include "vegas.h"
 
 #define MSS 1448u
@@ -26,9 +27,10 @@
 #define SECOND 1000000u
 #define NO_SSTHRESH 0x7fffffffu
 
-/* GR and ROCCET without epochs: what their own rules do. Their parameters are in `p`. */
+/* GR, ROCCET and SIRA without epochs: what their own rules do. Their parameters are in `p`. */
 #define GR_ALONE (CCA_ID_gr | 0x100u)
 #define ROCCET_ALONE (CCA_ID_roccet | 0x100u)
+#define SIRA_ALONE (CCA_ID_sira | 0x100u)
 
 /* A program for one algorithm says so before it includes this, and the others are not compiled. */
 #ifdef ONLY_ID
@@ -38,7 +40,7 @@
 #endif
 
 struct flow {
-	u32 id;				/* CCA_ID_, GR_ALONE or ROCCET_ALONE */
+	u32 id;				/* CCA_ID_, GR_ALONE, ROCCET_ALONE or SIRA_ALONE */
 	struct rtcp_client *client;	/* of R-TCP */
 	const struct ens_table *table;	/* NULL: none */
 	struct cca_ack ack;		/* the last one, where a test makes them one by one */
@@ -53,6 +55,7 @@ struct flow {
 		struct bbr1_params bbr;
 		struct bbr3_params bbr3;
 		struct rtcp_params rtcp;
+		struct sira_params sira;
 	} p;
 	union {
 		struct gr_flow gr;
@@ -67,6 +70,8 @@ struct flow {
 		struct rtcp_cubic_flow rtcp_cubic;
 		struct rtcp_bbr1_flow rtcp_bbr;
 		struct rtcp_bbr3_flow rtcp_bbr3;
+		struct sira_flow sira;
+		struct sira_state sira_alone;
 	};
 };
 
@@ -95,6 +100,7 @@ static inline struct ens_flow *flow_ens(struct flow *f)
 	case CCA_ID_rtcp_cubic: return &f->rtcp_cubic.ens.flow;
 	case CCA_ID_rtcp_bbr: return &f->rtcp_bbr.ens.flow;
 	case CCA_ID_rtcp_bbr3: return &f->rtcp_bbr3.ens.flow;
+	case CCA_ID_sira: return &f->sira.ens;
 	default: return NULL;
 	}
 }
@@ -108,6 +114,7 @@ static inline const void *flow_params(const struct flow *f)
 	case CCA_ID_rtcp_cubic: return &f->rtcp_cubic.params.rtcp;
 	case CCA_ID_rtcp_bbr: return &f->rtcp_bbr.params.rtcp;
 	case CCA_ID_rtcp_bbr3: return &f->rtcp_bbr3.params.rtcp;
+	case CCA_ID_sira: return &f->sira.params;
 	default: return &f->p;
 	}
 }
@@ -144,6 +151,8 @@ static inline void flow_init(struct flow *f, const struct cca_start *start, u8 d
 	case CCA_ID_rtcp_bbr3:
 		rtcp_bbr3_flow_init(&f->rtcp_bbr3, f->client, &f->p.rtcp, start, delay_class, hash, &f->d);
 		break;
+	case CCA_ID_sira: sira_flow_init(&f->sira, &f->p.sira, start, delay_class, hash, &f->d); break;
+	case SIRA_ALONE: sira_init(&f->sira_alone, &f->p.sira, start, &f->d); break;
 	default: __builtin_trap();	/* the algorithm has no place here yet */
 	}
 }
@@ -170,6 +179,8 @@ static inline void flow_on_ack(struct flow *f, const struct cca_ack *ack)
 	case CCA_ID_rtcp_bbr3:
 		rtcp_bbr3_flow_on_ack(&f->rtcp_bbr3, f->client, &f->p.rtcp, f->table, ack, &f->d);
 		break;
+	case CCA_ID_sira: sira_flow_on_ack(&f->sira, &f->p.sira, f->table, ack, &f->d); break;
+	case SIRA_ALONE: sira_on_ack(&f->sira_alone, &f->p.sira, ack, &f->d); break;
 	default: break;
 	}
 }
@@ -233,6 +244,8 @@ static inline void flow_on_event(struct flow *f, const struct cca_event *ev)
 	case CCA_ID_rtcp_cubic: rtcp_cubic_flow_on_event(&f->rtcp_cubic, f->client, ev); break;
 	case CCA_ID_rtcp_bbr: rtcp_bbr1_flow_on_event(&f->rtcp_bbr, f->client, ev, &f->d); break;
 	case CCA_ID_rtcp_bbr3: rtcp_bbr3_flow_on_event(&f->rtcp_bbr3, f->client, ev, &f->d); break;
+	case CCA_ID_sira: sira_flow_on_event(&f->sira, ev, &f->d); break;
+	case SIRA_ALONE: sira_on_event(&f->sira_alone, &f->p.sira, ev, &f->d); break;
 	default: break;
 	}
 }
@@ -264,6 +277,7 @@ static inline void flow_recall(struct flow *f, u64 now_us)
 		rtcp_ens_recall(&f->rtcp_bbr3.ens, f->client, &f->p.rtcp, f->table, now_us,
 				&f->rtcp_bbr3.params.rtcp);
 		break;
+	case CCA_ID_sira: sira_flow_recall(&f->sira, &f->p.sira, f->table, now_us); break;
 	default: break;
 	}
 }

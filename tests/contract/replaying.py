@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.contract.toolchain import HERE, SANITIZED_C, Build, ToolchainError, compile_program, run_program
 
 SOURCES = HERE / "replay"
-RECORDED = ("gr", "reno", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3")
+RECORDED = ("gr", "reno", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "sira")
 
 
 class RecordingError(Exception):

@@ -6,11 +6,11 @@
 #include "../flow.h"
 #include "fuzz.h"
 
-enum { GR, RENO, CUBIC, VEGAS, ROCCET, BBR, BBR3, RTCP_CUBIC, RTCP_BBR, RTCP_BBR3, FLOWS };
+enum { GR, RENO, CUBIC, VEGAS, ROCCET, BBR, BBR3, RTCP_CUBIC, RTCP_BBR, RTCP_BBR3, SIRA, FLOWS };
 
 static const u32 ids[FLOWS] = {
 	CCA_ID_gr, CCA_ID_reno, CCA_ID_cubic, CCA_ID_vegas, CCA_ID_roccet, CCA_ID_bbr, CCA_ID_bbr3,
-	CCA_ID_rtcp_cubic, CCA_ID_rtcp_bbr, CCA_ID_rtcp_bbr3,
+	CCA_ID_rtcp_cubic, CCA_ID_rtcp_bbr, CCA_ID_rtcp_bbr3, CCA_ID_sira,
 };
 
 struct run {
@@ -67,6 +67,19 @@ static void check_client(const struct rtcp_client *c)
 	PROPERTY(c->kind != RTCP_LIMITED || c->bytes_per_s >= RTCP_LEAST_BYTES_PER_S);
 }
 
+static void check_sira(const struct sira_state *s)
+{
+	const struct sira_window *w = &s->window;
+
+	PROPERTY(s->mode <= SIRA_DRAIN && s->srtt_us_q3 <= 8 * CCA_MAX_RTT_US);
+	PROPERTY(w->intervals && w->intervals < SIRA_SLOTS && w->ended <= w->intervals);
+	PROPERTY(sira_window_total(w) < 1ull << 35);
+	PROPERTY(w->due <= sira_window_total(w) * w->intervals);
+	PROPERTY(!s->sending.behind || !s->sending.ahead);
+	PROPERTY(!s->unsent.behind || !s->unsent.ahead);
+	PROPERTY(s->residuals <= SIRA_MAX_RESIDUALS && s->open_pkts <= CCA_MAX_PKTS);
+}
+
 /* What is each algorithm's own. */
 static void check_state(const struct flow *f)
 {
@@ -95,6 +108,9 @@ static void check_state(const struct flow *f)
 	case CCA_ID_bbr3:
 		PROPERTY(f->bbr3.mode <= BBR3_PROBE_RTT && f->bbr3.min_rtt_us <= CCA_MAX_RTT_US);
 		PROPERTY(f->bbr3.long_pkts <= CCA_MAX_PKTS || f->bbr3.long_pkts == BBR3_NO_LIMIT_PKTS);
+		break;
+	case CCA_ID_sira:
+		check_sira(&f->sira.sira);
 		break;
 	}
 }

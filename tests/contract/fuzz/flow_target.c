@@ -26,7 +26,8 @@
 enum reached {
 	INPUTS, ACKS, SLOW_STARTS_LEFT, DRAINS, HOLDS, TIMEOUTS, UNDONE, SILENCES, LOOKED_UP,
 	RAISED, KEPT, TABLES_TAKEN, RECALLED, RATES_CHANGED, ROCCET_LAUNCHES, ROCCET_EVENTS,
-	ROCCET_ROWS, ESTIMATING, CLEARED, PROBING, REFILLING, LIFTED, VERIFYING, REACHED,
+	ROCCET_ROWS, ESTIMATING, CLEARED, PROBING, REFILLING, LIFTED, VERIFYING,
+	SIRA_REDUCED, SIRA_UNSENT, SIRA_OUTAGES, REACHED,
 };
 
 static struct counter counters[REACHED] = {
@@ -35,6 +36,7 @@ static struct counter counters[REACHED] = {
 	{ "kept", 0 }, { "tables_taken", 0 }, { "recalled", 0 }, { "rates_changed", 0 },
 	{ "roccet_launches", 0 }, { "roccet_events", 0 }, { "roccet_rows", 0 }, { "estimating", 0 },
 	{ "cleared", 0 }, { "probing", 0 }, { "refilling", 0 }, { "lifted", 0 }, { "verifying", 0 },
+	{ "sira_reduced", 0 }, { "sira_unsent", 0 }, { "sira_outages", 0 },
 };
 
 static struct ens_table tables[TABLES][FLOWS];
@@ -209,10 +211,14 @@ static void count_ack(const struct run *r, const struct before *b)
 {
 	static const enum reached ends[] = { INPUTS, LOOKED_UP, RAISED, KEPT };
 	const struct flow *f = r->flow[0][GR], *other = r->flow[0][ROCCET];
+	const struct sira_state *sira = &r->flow[0][SIRA]->sira.sira;
 	const struct rtcp_client *c = &r->client[0];
 	u32 i;
 
 	counters[ACKS].count++;
+	counters[SIRA_REDUCED].count += sira->mode == SIRA_REDUCE;
+	counters[SIRA_UNSENT].count += sira->unsent.behind != 0;
+	counters[SIRA_OUTAGES].count += sira->outage;
 	counters[SLOW_STARTS_LEFT].count += b->mode == GR_SLOW_START && f->gr.gr.mode == GR_CRUISE;
 	counters[DRAINS].count += b->mode == GR_CRUISE && f->gr.gr.mode == GR_DRAIN;
 	counters[HOLDS].count += f->gr.gr.hold;

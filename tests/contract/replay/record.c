@@ -118,7 +118,7 @@ static void make_table(void)
 
 	table = (struct ens_table) {
 		.epoch_ms = 300, .estimate_ms = 50, .epsilon_pct = 25, .hold_back_permille = 200,
-		.n_axes = r.header.id == CCA_ID_gr ? 1 : 2, .n_classes = 2,
+		.n_axes = cca_axis_name(r.header.id, 1) ? 2 : 1, .n_classes = 2,
 		.axis = { { 0, rtcp ? 7000 : 500000, 4, 0, ENS_LINEAR }, { 1, 20000, 3, 1, ENS_LOG } },
 		.classes = { { 95, 20000 }, { 95, 60000 } }, .n_columns = rtcp ? 3 : COLUMNS, .values = values,
 		.column = { rtcp ? 2 : 0, rtcp ? 5 : 1, rtcp ? 6 : 2, gain },

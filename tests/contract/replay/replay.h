@@ -18,6 +18,7 @@ static inline void replay_put_outcome(struct flow *f, struct rec_record *mine)
 	switch (f->id) {
 	case CCA_ID_gr: gr_put_outcome(mine, &f->gr, &f->d); break;
 	case CCA_ID_roccet: roccet_put_outcome(mine, &f->roccet); break;
+	case CCA_ID_sira: sira_put_outcome(mine, &f->sira, &f->d); break;
 	case CCA_ID_rtcp_bbr:
 	case CCA_ID_rtcp_bbr3: rec_put_decision(mine, &f->d); /* fall through */
 	case CCA_ID_rtcp_cubic:
@@ -57,6 +58,7 @@ static inline void replay_start(const struct rec_record *rec, struct flow *f, st
 static inline bool replay_is_in_slow_start(const struct flow *f)
 {
 	return (f->id == CCA_ID_gr && f->gr.gr.mode == GR_SLOW_START) ||
+	       (f->id == CCA_ID_sira && sira_window_is_first(&f->sira.sira.window)) ||
 	       (f->id == CCA_ID_rtcp_bbr && f->rtcp_bbr.state.base.mode == BBR1_STARTUP) ||
 	       (f->id == CCA_ID_rtcp_bbr3 && f->rtcp_bbr3.state.base.mode == BBR3_STARTUP);
 }
@@ -290,8 +292,9 @@ static inline int replay_take_header(struct replay *r, const void *bytes, size_t
 	if (h->magic != REC_MAGIC || h->version != REC_VERSION || h->header_bytes != sizeof(*h) ||
 	    h->record_bytes != sizeof(struct rec_record))
 		return replay_refuse(r, 0, "expected the header of a recording of this version");
-	if (h->id != CCA_ID_gr && h->id != CCA_ID_reno && h->id != CCA_ID_roccet && !is_rtcp(h->id))
-		return replay_refuse(r, 0, "expected a recording of gr, reno, roccet or rtcp_*");
+	if (h->id != CCA_ID_gr && h->id != CCA_ID_reno && h->id != CCA_ID_roccet &&
+	    h->id != CCA_ID_sira && !is_rtcp(h->id))
+		return replay_refuse(r, 0, "expected a recording of gr, reno, roccet, sira or rtcp_*");
 	if (h->lost)
 		return replay_refuse(r, h->records, "events were lost: it is not whole");
 	if (len - sizeof(*h) != (size_t)h->records * sizeof(struct rec_record))
