@@ -2,8 +2,8 @@
 """The proxy of a scenario's flows, in a namespace between servers and clients: proxy.py PLAN RESULT SERVERS.
 
 HAProxy in TCP mode listens on the port of each flow and connects to the same port of the address SERVERS. The flow's
-algorithm is that of its route to the clients (`ip route ... congctl`). It is chosen by the flow's port, and a connection
-has it from its first packet on.
+algorithm is that of its route to the clients (`ip route ... congctl`). It is chosen by the flow's port, and a
+connection has it from its first packet on.
 
     buffer   of each connection, the receive buffer (tcp_rmem) and the send buffer (tcp_wmem) have a fixed size.
              HAProxy itself holds up to 16 KiB between the two
@@ -50,6 +50,11 @@ listen flow-{number}
     bind 0.0.0.0:{port}
     server server {servers}:{port}
 """
+# Linux counts the memory of packets, not their data.
+_MEMORY_PER_BYTE = 1.5
+# The receive buffer has to be larger than what is under way from the server, the send buffer than what is under way to
+# the client.
+_RECEIVE_SHARE = 0.25
 _FIRST_TABLE = 1000
 _READY_S = 30.0
 _LOOK_S = 0.02
@@ -76,7 +81,7 @@ Infos = dict[int, dict[str, int]]
 def established() -> dict[tuple[int, int], dict[str, int]]:
     """Return tcp_info of the namespace's established connections (IPv4), by their own port and the other end's."""
     request = _REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 1 << (_INET_DIAG_INFO - 1), _ESTABLISHED)
-    found = {}
+    found: dict[tuple[int, int], dict[str, int]] = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as diag:
         diag.send(_HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, _DUMP_REQUEST, 0, 0) + request)
         while True:
@@ -125,9 +130,9 @@ def choose_algorithms(algorithms: list[str], first_port: int) -> None:
 def prepare(plan: dict[str, Any], servers: str, configuration: Path) -> None:
     """Set the namespace up, and write HAProxy's configuration."""
     proxy = plan["proxy"]
-    side_bytes = proxy["buffer_bytes"] // 2
-    for name in ("tcp_rmem", "tcp_wmem"):
-        shells.call("sysctl", "-qw", f"net.ipv4.{name}=4096 {side_bytes} {side_bytes}")
+    for name, share in (("tcp_rmem", _RECEIVE_SHARE), ("tcp_wmem", 1 - _RECEIVE_SHARE)):
+        size_bytes = round(proxy["buffer_bytes"] * _MEMORY_PER_BYTE * share)
+        shells.call("sysctl", "-qw", f"net.ipv4.{name}=4096 {size_bytes} {size_bytes}")
     for setting in (f"tcp_orphan_retries={_ORPHAN_RETRIES}", "tcp_no_metrics_save=1"):
         shells.call("sysctl", "-qw", f"net.ipv4.{setting}")
     for path, text in proxy["writes"]:
