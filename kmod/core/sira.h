@@ -345,9 +345,8 @@ CCA_FN void sira_init(struct sira_state *s, const struct sira_params *p,
 	__builtin_memset(s, 0, __builtin_offsetof(struct sira_state, window));
 	s->mode = SIRA_STARTUP;
 	s->mss_bytes = cca_clamp_u32(start->mss_bytes, 1, CCA_MAX_MSS_BYTES);
-	s->min_rtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
-	s->least_rtt_us = s->min_rtt_us;
-	s->srtt_us_q3 = s->min_rtt_us << 3;
+	/* Eq. 5: D is a minimum of smoothed RTTs of data, and that of the handshake is neither. */
+	s->least_rtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
 	s->min_rtt_at_us = start->now_us;
 	s->newest_us = start->now_us;
 	s->rate_bytes_per_s = p->initial_bytes_per_s;
