@@ -39,6 +39,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from emulation.errors import EmulationError
 from emulation.scenario.files import read_settings
+from kmod.abi import ALGORITHMS
 
 Role = Literal["receiver", "sender"]
 
@@ -303,6 +304,9 @@ def interpreter(scheme: Scheme) -> str:
 def read_schemes(checkout: Path | None = None) -> dict[str, Scheme]:
     """Return the schemes of ccatune, or those of a checkout of Pantheon, by name.
 
+    Those of ccatune include the algorithms of params.def that have a kernel module. One that is not in config.yml
+    gets a colour and a marker that others do not have.
+
     checkout: the top folder of the checkout, with src/config.yml and src/wrappers.
 
     Raises EmulationError if the configuration is missing or invalid.
@@ -322,6 +326,12 @@ def read_schemes(checkout: Path | None = None) -> dict[str, Scheme]:
         path = folder / "wrappers" / wrapper
         cca = entry.cca if checkout is None else ""
         found[name] = Scheme(name, label, entry.color, entry.marker, path, tuple(leading), cca=cca)
+    if checkout is None:
+        for algorithm in ALGORITHMS.values():
+            if algorithm.host == "module" and algorithm.name not in found:
+                words = (algorithm.kernel_name,)
+                found[algorithm.name] = Scheme(algorithm.name, algorithm.name.upper(), "", "", folder / "wrappers/tcp.py",
+                                               words, cca=algorithm.name)  # fmt: skip
     return found
 
 

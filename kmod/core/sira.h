@@ -5,7 +5,7 @@
  * window. SIRA-H also sends less while the delay is above a threshold, and gives the data that it
  * did not send back when the queue is short.
  *
- *   R_i     rate of SIRA in interval i of length Delta (sira_window.h)          (eq. 1, 2, 3)
+ *   R_i     rate of SIRA in interval i of length Delta (sira_model.h)           (eq. 1, 2, 3)
  *   d       smoothed RTT, d_k = 0.875 d_{k-1} + 0.125 (r_k - s_k)               (eq. 4)
  *   D       minimum of d                                                        (eq. 5)
  *   T       target queueing delay;  S: the size of a packet
@@ -16,59 +16,68 @@
  *   REDUCE       "delay adaptation", d > T + D: the rate is R_i (T + D) / d     (eq. 6)
  *                u_i = R_i Delta - sigma_i was not sent in interval i           (eq. 7)
  *   COMPENSATE   "rate compensation", d <= T + D: the rate is R_i
- *     H1         sn_i, the last packet of an interval i of REDUCE, is acknowledged, and found a
- *                queue of l < L_q packets: the first L_u of the u_j count as acknowledged (eq. 9)
+ *     H1         sn_i, the last packet of an interval i of REDUCE, is acknowledged, and the queue
+ *                has l < L_q packets (eq. 8): L_u of the u_j count as ACKs      (eq. 9)
  *     H2         after the last sn_i, the queue was empty in more than 2/3 of the intervals of a
  *                round trip: what H1 left of the u_j is spread over the window  (eq. 10, 11)
  *   DRAIN        D is old: half of R_i for two round trips
  *
- * With compensation 0, SIRA has STARTUP and COMPENSATE, and neither H1 nor H2.
+ * With compensation 0, SIRA has STARTUP and COMPENSATE, and neither H1 nor H2. With 1 it lacks H2.
  *
  * The paper's proxy sets the rate by a timer, and controls the sending itself. The core receives
- * ACKs only, and hosts may send more or less than the rate. Therefore sums are kept:
+ * ACKs only, and hosts may send more or less than the rate. Two sums make up for this:
  *
- *   sigma   packets sent. Each packet sent is then delivered, lost or in flight.
- *   COMPENSATE   R_i Delta - sigma_i, of whatever cause, counts as ACKs (or as missing ACKs) of
- *                the next interval. Otherwise a rate that lasts for the 20 to 40 ms between two
- *                bunches of ACKs would be 4 % wrong each time, and the flow would die or overrun.
- *   cwnd    is the packets in flight, and those that SIRA would send if no ACK came any more.
+ *   rate    In COMPENSATE, R_i Delta - sigma_i is added up, whatever its cause. The rate also
+ *           carries this sum, over the time of the window or of a round trip. Otherwise a rate that
+ *           lasts for the 20 to 40 ms between two bunches of ACKs would be 4 % wrong each time, and
+ *           the flow would die or overrun: nothing else in SIRA moves the rate back.
+ *   cwnd    is the packets in flight, and those that SIRA would send if no ACK came any more. So
+ *           it bounds what is sent in an outage as R_i does, which falls to 0 in the paper.
  *
  * The paper leaves these points open. Our choices:
- *   sigma   DEVIATION: sn_i are times, not sequence numbers. sn_i is acknowledged with the first
+ *   sn      DEVIATION: sn_i are times, not sequence numbers. sn_i is acknowledged with the first
  *           packet that was sent after interval i ended. That is the same without reordering, and
  *           the set of the sn_i is then two numbers.
+ *           If several are acknowledged at once, each counts. Those that are acknowledged in REDUCE
+ *           are dropped, and a new state REDUCE drops all.
  *   u       DEVIATION: the set of the u_i is their sum and their number. H1 gives back the mean of
  *           L_u of them instead of the first L_u. The sums are equal when all is given back, and
  *           a flow needs 1 KiB less.
- *           Negative u_i cancel later positive ones. Packets leave in pairs, so every other u_i
- *           would be too large if negative ones did not count.
+ *           Negative u_i cancel positive ones. Packets leave in pairs, so every other u_i would be
+ *           too large if negative ones did not count.
  *   t_k     DEVIATION: the transmission time of a packet is the mean time between packets of the
  *           window, S / R, in eq. 8. A single gap between ACKs shows how the path bunches them.
  *           Then l = (d - D) / t - 1, rounded down, and at least 0. l is also defined without sn_i,
  *           as H2 needs it. d is the smoothed one, as eq. 4 defines d_k.
- *   H1      If several sn_i are acknowledged at once, each counts. sn_i that are acknowledged in
- *           REDUCE are dropped. A new state REDUCE drops all.
- *           DEVIATION: eq. 9 raises the rate of one interval, and thus sends u / M. The text adds u
- *           to the window as normal ACKs, and thus sends u. The text counts here (credit_stays).
+ *   eq. 9   DEVIATION: it raises the rate of one interval, and thus sends u / M. The text adds u to
+ *           the window as normal ACKs, and thus sends u. The text counts here (credit_stays).
  *   H2      Adding U / M to each c_j until U more was sent is the same as adding U to one interval:
  *           both raise the rate by U / (M Delta) for M intervals.
  *           The rest of the u_i becomes a U_n when the last sn_i is acknowledged, not only when
  *           REDUCE begins again. Otherwise H2 could not use it.
  *           The queue is empty where l is 0. `j >= min(0, i - M)` in eq. 10 is read as max.
- *   D       DEVIATION: if no d within T/2 of D was seen for min_rtt_window_ms, SIRA-H takes D anew, in
- *           DRAIN. Otherwise a path that becomes longer keeps SIRA-H in REDUCE for ever.
- *   floor   DEVIATION: the rate is at least one packet per D, because R_i = 0 would last for ever.
+ *   REDUCE  DEVIATION: the queue must also have l > 0 packets. A slow link takes longer than T for
+ *           the two packets of a delayed ACK, and the rate would fall without end.
+ *   bound   DEVIATION: data is given back until R_i is the rate at which ACKs come while there is a
+ *           queue, which is the link's. Without this bound each state REDUCE leaves more data than
+ *           the one before it where T is large, and the queue swings up to 1 s.
  *   probing DEVIATION: SIRA never exceeds the rate of its ACKs. A loss, or X below the link's rate,
  *           would cost throughput for ever. If d was at most D + T/2 in more than 2/3 of the
- *           intervals of a round trip, and H2 has nothing to give back, the rate rises by 1/8, or by
- *           one packet per window.
- *   loss    DEVIATION: lost packets count as ACKed, up to loss_allowance_permille of the delivered
+ *           intervals of a round trip, and H2 has nothing to give back, the rate rises by 1/8, or
+ *           by one packet per window: once in a quarter of the window, because its effect lasts for
+ *           a whole one. After a round trip of losses it does not rise for a window.
+ *           With the parameter probing 0 there is no bound, either.
+ *   D       DEVIATION: if no d within T/2 of D was seen for min_rtt_window_ms, SIRA-H takes D anew,
+ *           in DRAIN. Otherwise a path that becomes longer keeps SIRA-H in REDUCE for ever.
+ *   floor   DEVIATION: the rate is at least one packet per D, because R_i = 0 would last for ever.
+ *   loss    DEVIATION: lost packets count as ACKs, up to loss_allowance_permille of the delivered
  *           ones, because loss of a radio link is no sign of congestion. Beyond that they do not
  *           count, and the rate falls by as many packets.
- *   timeout The sender may have two packets in flight until the next ACK. What was in flight is lost
- *           to the rate, so it falls by as much. An undo needs nothing, because the window remains.
- *   app     While the application limits the flow, and in a silence and the round trip after it, the
- *           window does not move: ACKs say nothing about the path.
+ *   outage  An RTT that contains a time of SIRA_OUTAGE_US without ACKs does not count in d.
+ *   timeout The sender may have two packets in flight until the next ACK. What was in flight is
+ *           lost to the rate. An undo needs nothing, because the window remains.
+ *   app     While the application limits the flow, and in a silence and the round trip after it,
+ *           the window does not move: ACKs say nothing about the path.
  *   ECN     A mark halves the window, at most once in a round trip.
  */
 #ifndef CCA_SIRA_H
@@ -253,15 +262,16 @@ CCA_FN void sira_compensate(struct sira_state *s, const struct sira_params *p, u
 
 CCA_FN void sira_take_rate(struct sira_state *s, const struct sira_params *p)
 {
-	u64 rate = s->mode == SIRA_REDUCE ? sira_bandwidth(s) : sira_corrected_bandwidth(s), floor = sira_floor_bytes_per_s(s);
-	u64 target_us = (u64)s->min_rtt_us + p->delay_threshold_us;
+	u64 floor = sira_floor_bytes_per_s(s), rate;
+	u64 target_us = cca_min_u64((u64)s->min_rtt_us + p->delay_threshold_us, CCA_MAX_RTT_US);
 
 	/* Eq. 6. Overflow: 2^37 x 2^26. d is above T + D. */
 	if (s->mode == SIRA_REDUCE)
-		rate = cca_div(rate * cca_min_u64(target_us, CCA_MAX_RTT_US),
-			       cca_max_u32(sira_rtt_us(s), 1));
-	if (s->mode == SIRA_DRAIN)
-		rate /= 2;
+		rate = cca_div(sira_bandwidth(s) * target_us, cca_max_u32(sira_rtt_us(s), 1));
+	else if (s->mode == SIRA_DRAIN)
+		rate = sira_bandwidth(s) / 2;
+	else
+		rate = sira_corrected_bandwidth(s);
 	s->at_floor = rate <= floor;
 	s->rate_bytes_per_s = cca_max_u64(rate, floor);
 }
@@ -335,9 +345,8 @@ CCA_FN void sira_init(struct sira_state *s, const struct sira_params *p,
 	__builtin_memset(s, 0, __builtin_offsetof(struct sira_state, window));
 	s->mode = SIRA_STARTUP;
 	s->mss_bytes = cca_clamp_u32(start->mss_bytes, 1, CCA_MAX_MSS_BYTES);
-	s->min_rtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
-	s->least_rtt_us = s->min_rtt_us;
-	s->srtt_us_q3 = s->min_rtt_us << 3;
+	/* Eq. 5: D is a minimum of smoothed RTTs of data, and that of the handshake is neither. */
+	s->least_rtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
 	s->min_rtt_at_us = start->now_us;
 	s->newest_us = start->now_us;
 	s->rate_bytes_per_s = p->initial_bytes_per_s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * SIRA's model of the path (sira.h): the sliding window, d and D, the link's rate, outages, and what
- * was sent. The window holds the packets whose ACKs came in each of the last M intervals.
+ * SIRA's model of the path (sira.h): the sliding window, d and D, the link's rate, outages, and
+ * what was sent. The window holds the packets whose ACKs came in each of the last M intervals.
  *
  *   c_j     packets acknowledged in interval j                                    (eq. 1)
  *   R_i     (c_{i-M} + ... + c_{i-1}) / (M Delta)                                 (eq. 3)
@@ -165,8 +165,8 @@ CCA_FN void sira_window_slide(struct sira_window *w)
 }
 
 /*
- * Ends `count` intervals. The ACKs of `pkts` packets came in the first one. Returns what eq. 2 and 3
- * send in these intervals, in 1/M^2 packet. After M + 1 intervals the window is empty.
+ * Ends `count` intervals. The ACKs of `pkts` packets came in the first one. Returns what eq. 2 and
+ * 3 send in these intervals, in 1/M^2 packet. After M + 1 intervals the window is empty.
  */
 CCA_FN u64 sira_window_end(struct sira_window *w, u32 pkts, u32 count)
 {

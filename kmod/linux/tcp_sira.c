@@ -7,4 +7,4 @@
 #include "sira_host.h"
 #include "module.h"
 
-MODULE_DESCRIPTION("TCP SIRA: sends at the rate of the ACKs of a sliding window, below it if the delay is high");
+MODULE_DESCRIPTION("TCP SIRA: the rate of the ACKs of a sliding window, less if the delay is high");

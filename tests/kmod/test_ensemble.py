@@ -126,7 +126,7 @@ def test_a_part_that_the_core_would_not_take_is_refused(make: Any) -> None:
     [
         (
             {"cca": "tahoe"},
-            "algorithms bbr, bbr3, cubic, gr, reno, roccet, rtcp_bbr, rtcp_bbr3, rtcp_cubic, vegas, got 'tahoe'",
+            "algorithms bbr, bbr3, cubic, gr, reno, roccet, rtcp_bbr, rtcp_bbr3, rtcp_cubic, sira, vegas, got 'tahoe'",
         ),
         ({"cca": ["gr"]}, "one of the algorithms"),
         ({"epoch_ms": 0}, "an epoch of 1 to 3600000 ms"),

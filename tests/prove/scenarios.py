@@ -29,7 +29,7 @@ Document = dict[str, Any]
 PKT_BITS = 12_000
 MOST_PKTS = 10_000  # about what the bottleneck carries while bulk flows send
 WHOLE_S = 86_400.0  # a run ends when nothing is left to happen, so this costs nothing
-CCAS = ("gr", "reno", "cubic", "roccet", "bbr", "bbr3", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "vegas", "fixed")
+CCAS = ("gr", "reno", "cubic", "roccet", "bbr", "bbr3", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "vegas", "sira", "fixed")
 
 
 @dataclass

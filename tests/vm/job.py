@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.vm import boot, cases
 from tests.vm.lines import DEBUG
-from tests.vm.subjects import GR, ROCCET, RTCP, SUBJECTS, Subject
+from tests.vm.subjects import SUBJECTS, Subject
 
 LIMIT_BYTES_PER_S, LIMIT_BURST_BYTES = 500_000, 400_000
 # R-TCP counts what segments carry, the police action IP packets: a frame that comes in has lost its Ethernet header.
@@ -119,7 +119,7 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         },
         # R-TCP's table has 512 places in a namespace that is not the initial one
         "many": {"connections": MANY_CONNECTIONS if long else FEW_CONNECTIONS, "clients": MANY_CLIENTS},
-        "bpf": {subject.cca: bpf_tables(subject) for subject in (GR, ROCCET, *RTCP)},
+        "bpf": {subject.cca: bpf_tables(subject) for subject in SUBJECTS.values()},
         "bulk_rounds": 3,
         "bulk_s": 1,
     }

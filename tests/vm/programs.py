@@ -13,7 +13,7 @@ from tests.vm import boot, cases
 from tests.vm.boot import Found
 from tests.vm.job import job
 from tests.vm.lines import DEBUG, FULL_LINES, LONG
-from tests.vm.subjects import GR, RTCP_CUBIC, SUBJECTS, Subject
+from tests.vm.subjects import GR, RTCP_CUBIC, SIRA, SUBJECTS, Subject
 
 PROGRAMS = ["clients", "rules", "rights", "reload", "life", "follow", "recall", "storm", "record", "marks"]
 PROGRAMS += ["many"] if LONG or DEBUG else []
@@ -24,6 +24,7 @@ OWN_PROGRAMS = {
     "rtcp_cubic": ["clients"],
     "rtcp_bbr": ["many"],
     "rtcp_bbr3": ["record"],
+    "sira": ["record"],
 }
 # What the other lines have, by module: in the tier a table written, a flow under it, and its replay, all of them brief.
 BRIEF = {GR.cca: ["record"]}
@@ -48,7 +49,8 @@ def programs_of(line: str, cca: str) -> list[str]:
     if not LONG and not DEBUG and cca != GR.cca:
         return OWN_PROGRAMS.get(cca, [])
     # Whose rows are not by throughput; who answers marks of ECN itself; one of those who share their files' code.
-    lacks = {"follow": SUBJECTS[cca].shares_clients, "marks": cca != GR.cca, "clients": cca != RTCP_CUBIC.cca}
+    marks_lack = cca not in (GR.cca, SIRA.cca)
+    lacks = {"follow": SUBJECTS[cca].shares_clients, "marks": marks_lack, "clients": cca != RTCP_CUBIC.cca}
     return [name for name in PROGRAMS if not lacks.get(name)]
 
 

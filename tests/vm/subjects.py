@@ -102,4 +102,17 @@ RTCP_CUBIC = Subject(
 RTCP_BBR = replace(RTCP_CUBIC, cca="rtcp_bbr", module="tcp_rtcp_bbr", plain="")
 RTCP_BBR3 = replace(RTCP_BBR, cca="rtcp_bbr3", module="tcp_rtcp_bbr3")
 RTCP = (RTCP_CUBIC, RTCP_BBR, RTCP_BBR3)
-SUBJECTS = {subject.cca: subject for subject in (GR, ROCCET, *RTCP)}
+SIRA = Subject(
+    cca="sira",
+    module="tcp_sira",
+    columns=("window_intervals", "delay_threshold_us", "queue_threshold_pkts"),
+    unit=1,
+    default_marker=250,
+    cells=((25_000, 6), (50_000, 6)),
+    too_small=(" 25000 ", " 999 "),
+    knob=("min_rtt_window_ms", 60_000, 20_000, 30_000),
+    other_knob="loss_allowance_permille",
+    modes=("startup", "compensate", "reduce", "drain"),
+    steady_modes=("compensate", "reduce"),
+)
+SUBJECTS = {subject.cca: subject for subject in (GR, ROCCET, *RTCP, SIRA)}

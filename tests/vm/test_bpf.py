@@ -21,7 +21,7 @@ from tests.vm.boot import Found, result_of
 from tests.vm.job import TRANSFER_PAUSES_S, bpf_tables
 from tests.vm.lines import DEBUG, FULL_LINES, LINES, LONG
 from tests.vm.programs import BPF, BRIEF_ACKS, bpf_lacks
-from tests.vm.subjects import GR, ROCCET, RTCP, Subject
+from tests.vm.subjects import GR, ROCCET, RTCP, SIRA, Subject
 
 pytestmark = pytest.mark.vm
 if DEBUG:
@@ -35,12 +35,13 @@ HAPPENED = {
     "rtcp_cubic": ["slow_start", "recovery_entered", "looked_up", "ssthresh", "grow"],
     "rtcp_bbr": ["recovery_entered", "looked_up"],
     "rtcp_bbr3": ["recovery_entered", "looked_up", "loss"],
+    "sira": ["slow_start", "recovery_entered", "looked_up"],
 }
 ALSO_HAPPENED = {
     "gr": ["timeout", "undo_event", "raised"],
     "roccet": ["timeout", "undo_event", "raised", "undo", "lowered"],
 }
-TUNED = [GR, ROCCET, *RTCP]
+TUNED = [GR, ROCCET, *RTCP, SIRA]
 # Where the verifier cannot follow R-TCP (docs/bpf.md).
 WITHOUT_RTCP = {"6.1"}
 # The kernel logs whom it refuses.

@@ -40,6 +40,7 @@ HAPPENED = {
     "rtcp_cubic": ["undo_event", "looked_up", "undo", "ssthresh", "grow", "client", "told_lost"],
     "rtcp_bbr": ["undo_event", "looked_up", "client"],
     "rtcp_bbr3": ["undo_event", "looked_up", "client", "loss"],
+    "sira": ["undo_event", "looked_up"],
 }
 LEAST_EVENTS = 10_000 if LONG else 900
 HAPPENED_BRIEFLY = {"gr": ["looked_up"], "roccet": ["ssthresh", "grow", "told_lost"]}

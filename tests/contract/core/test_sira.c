@@ -355,7 +355,7 @@ TEST(a_longer_path_is_learnt_in_drain)
 	CHECK_EQ(STATE->mode, SIRA_REDUCE);
 	take_acks(&f, 20, 2500, 100000);
 	CHECK_EQ(STATE->mode, SIRA_DRAIN);
-	CHECK_EQ(f.d.pacing_bytes_per_s, sira_corrected_bandwidth(STATE) / 2);
+	CHECK_EQ(f.d.pacing_bytes_per_s, sira_bandwidth(STATE) / 2);
 	take_acks(&f, 100, 2500, 100000);
 	CHECK_EQ(STATE->min_rtt_us, 100000);
 	CHECK_EQ(STATE->mode, SIRA_COMPENSATE);

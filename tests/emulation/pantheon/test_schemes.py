@@ -33,6 +33,8 @@ def scheme(tmp_path: Path, text: str) -> Scheme:
 def test_the_schemes_of_ccatune_all_answer_which_end_listens() -> None:
     found = read_schemes()
     assert {"cubic", "bbr", "gr", "roccet", "rtcp_cubic"} <= found.keys()
+    # It is not in config.yml, but has a module.
+    assert (found["sira"].label, found["sira"].leading, found["sira"].cca) == ("SIRA", ("sira",), "sira")
     assert {each.run_first() for each in found.values()} <= {"receiver", "sender"}
     assert all(each.is_built_in and each.label for each in found.values())
 

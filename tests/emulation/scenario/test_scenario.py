@@ -361,7 +361,7 @@ def test_delay_class_is_given_by_delay_or_index(tmp_path: Path, ensemble: Ensemb
         (
             "link: {rate_mbps: 20}\nflows: [{cca: tahoe}]",
             r"flows\.0\.cca: expected 'gr', 'reno', 'cubic', 'roccet', 'bbr', 'bbr3', 'rtcp_cubic', 'rtcp_bbr', "
-            r"'rtcp_bbr3', 'vegas' or 'fixed', got 'tahoe'",
+            r"'rtcp_bbr3', 'vegas', 'sira' or 'fixed', got 'tahoe'",
         ),
         ("link: {rate_mbps: 20}\nflows: {cca: gr}", r"flows: expected a list, got dict"),
         ("link: {rate_mbps: 20}\nflows: [3]", r"flows\.0: expected a mapping, got 3"),

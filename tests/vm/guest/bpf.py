@@ -33,7 +33,7 @@ PROGRAM = REPOSITORY / "build" / "bpf" / "ccatune-bpf"
 FILE_SYSTEM = Path("/sys/fs/bpf")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 # Those with a table.
-TUNED = ("gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3")
+TUNED = ("gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "sira")
 POLICED = {"rate": "5mbit", "burst_bytes": 500_000}
 _ACKED = 120  # offset of tcpi_bytes_acked, include/uapi/linux/tcp.h
 
