@@ -62,9 +62,9 @@
  *           queue, which is the link's. Without this bound each state REDUCE leaves more data than
  *           the one before it where T is large, and the queue swings up to 1 s.
  *   probing DEVIATION: SIRA never exceeds the rate of its ACKs. A loss, or X below the link's rate,
- *           would cost throughput for ever. If d was at most D + T/2 in more than 2/3 of the
- *           intervals of a round trip, and H2 has nothing to give back, the rate rises by 1/8, or
- *           by one packet per window: once in a quarter of the window, because its effect lasts for
+ *           would cost throughput for ever. If d was at most D + T/2, or the queue empty, in more
+ *           than 2/3 of the intervals of a round trip, and H2 has nothing to give back, the rate
+ *           rises by 1/8, or by one packet per window: once in a quarter of the window, because its effect lasts for
  *           a whole one. After a round trip of losses it does not rise for a window.
  *           With the parameter probing 0 there is no bound, either.
  *   D       DEVIATION: if no d within T/2 of D was seen for min_rtt_window_ms, SIRA-H takes D anew,
@@ -222,7 +222,7 @@ CCA_FN void sira_end_round(struct sira_state *s, const struct sira_params *p, u3
 			   u64 now_us)
 {
 	bool is_empty = !sira_queue_pkts(s);
-	bool is_short = sira_delay_us(s) <= p->delay_threshold_us / 2;
+	bool is_short = is_empty || sira_delay_us(s) <= p->delay_threshold_us / 2;
 	bool lossy = s->lossy;
 
 	s->round_intervals += intervals;
