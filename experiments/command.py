@@ -120,5 +120,8 @@ def _text(
     for name, its in groupby(rows, key=lambda row: str(row["part"])):
         found = statement_lines(list(its))
         lines += [titles[name], *found, ""] if titles[name] else found
-    end = f"{agreeing} of {counted(len(rows), 'row')} agree; {campaign.describe(results)}"
-    return "\n".join([*lines, *campaign.notes, end])
+    for part in chosen:
+        if part.table and not part.statements:
+            lines += [part.title, *part.table(results), ""]
+    agree = f"{agreeing} of {counted(len(rows), 'row')} agree; " if rows else ""
+    return "\n".join([*lines, *campaign.notes, agree + campaign.describe(results)])

@@ -10,9 +10,11 @@ import click
 import numpy as np
 
 from emulation.traces import default_traces, read
+from emulation.traces.synthetic import TraceModel, make_recordings
 from experiments.campaign import Campaign, Links, Part, Results
 from experiments.command import command_of
 from experiments.figures import heads_of, markdown_table
+from experiments.roccet.buffers import buffers_cases, buffers_table
 from experiments.roccet.cases import (
     FIRSTS,
     KINDS,
@@ -28,11 +30,13 @@ from experiments.roccet.recorded import RECORDED, recorded_views
 from experiments.roccet.settings import RoccetSettings, load_settings
 from experiments.roccet.share import SHARED, share_views
 from kmod.terminal import counted
-from training.errors import TrainingError
 from training.intervals import interval_of
 
 SCHEMES = ("roccet", *RIVALS)
 QUARTILES = {"p25": 0.25, "median": 0.5, "p75": 0.75}
+MODELS = Path(__file__).resolve().parents[2] / "configs" / "traces"
+MODEL_NAMES = {"stationary": "cellular-4g.json", "mobile": "cellular-driving.json"}
+MADE_S, MADE_COUNT = 600.0, 8
 HALVED_COLUMNS = ("rtt_before_ms", "rtt_after_ms", "goodput_before_mbps", "goodput_after_mbps")
 
 
@@ -74,17 +78,21 @@ def share_table(results: Results[RoccetSettings]) -> list[str]:
 
 
 def links_of(settings: RoccetSettings, paths: Sequence[Path]) -> Links:
-    """The recordings of both kinds of links.
-
-    Raises:
-        TrainingError: there are none.
-    """
-    found = list(paths) or [path for path in (default_traces(),) if path is not None]
-    if not found:
-        raise TrainingError("expected recorded traces, got none; give --traces, or leave recorded out")
+    """The recordings of both kinds of links; synthetic ones of the same kinds if there are none."""
+    found = list(paths) or default_traces()
+    if found is None:
+        models = {kind: TraceModel.load(MODELS / name) for kind, name in MODEL_NAMES.items()}
+        made = {kind: make_recordings(m, duration_s=MADE_S, count=MADE_COUNT, seed=1) for kind, m in models.items()}
+        return Links(made, made=True)
     datasets = {kind: getattr(settings.recorded, kind).dataset for kind in KINDS}
     recordings = read(found, wanted=set(datasets.values()).__contains__).recordings
     return Links({kind: [r for r in recordings if r.dataset == dataset] for kind, dataset in datasets.items()})
+
+
+def describe(results: Results[RoccetSettings]) -> str:
+    """The number of seeds, and which traces were used."""
+    traces = f"; traces {'made' if results.links.made else 'recorded'}" if results.links.recordings else ""
+    return f"{counted(results.settings.seeds, 'seed')} on made links{traces}"
 
 
 ROCCET = Campaign(
@@ -108,9 +116,11 @@ ROCCET = Campaign(
         Part("recorded", recorded_cases, RECORDED, recorded_views, "Recorded links, sections VI and VII",
              recorded_table, needs_links=True),
         Part("share", share_cases, SHARED, share_views, "Bandwidth share and harm, section VIII", share_table),
+        Part("buffers", buffers_cases, (), title="Buffers of 0.5 BDP and more, alone and sharing", table=buffers_table,
+             needs_links=True),
     ),
     notes=("* unvalidated: no kernel here has BBRv3",),
-    describe=lambda results: f"{counted(results.settings.seeds, 'seed')} on made links",
+    describe=describe,
     draw=draw,
     drawn=("halved", "recorded", "share"),
     links=links_of,

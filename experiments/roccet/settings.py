@@ -66,6 +66,29 @@ class ShareSettings(Frozen):
         return values
 
 
+class ConstantLink(Frozen):
+    """A link of a constant rate."""
+
+    rate_mbps: float = Field(gt=0, le=10_000)
+    rtt_ms: float = Field(gt=0, le=10_000)
+
+
+class BuffersSettings(Frozen):
+    """Flows of ROCCET, CUBIC and BBRv3, alone and in pairs, over the size of the buffer."""
+
+    links: tuple[ConstantLink, ...] = Field(min_length=1)
+    buffers_bdp: tuple[Products, ...] = Field(min_length=1)
+    duration_s: float = Field(gt=0, le=3600, description="of a run")
+    start_within_s: float = Field(ge=0, description="the first flow starts at a time drawn from here")
+    later_s: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] = Field(
+        description="the second flow starts after a time drawn from here"
+    )
+    settled_s: float = Field(gt=0, description="figures count from here on")
+    jitter_ms: float = Field(gt=0, le=100, description="each packet waits up to this, in order")
+    more_jitter_ms: float = Field(gt=0, le=100, description="the same, in a condition of its own")
+    ack_interval_ms: float = Field(gt=0, le=1000, description="ACKs leave once in this time, in another condition")
+
+
 class RoccetSettings(Frozen):
     """All settings of the report. load_settings makes the paths of scenarios absolute."""
 
@@ -74,6 +97,7 @@ class RoccetSettings(Frozen):
     halved: HalvedSettings
     recorded: RecordedSettings
     share: ShareSettings
+    buffers: BuffersSettings
 
 
 def load_settings(path: Path) -> RoccetSettings:

@@ -61,7 +61,7 @@ def demo(*, traces: Path | None, out: Path, port: int, keep: bool | None, as_jso
     keep = sys.stdout.isatty() and not as_json if keep is None else keep
     say = Say(quiet=as_json)
     links = _links(traces, out, say)
-    paths = read_document(STUDY)["workload"]["paths"]
+    paths = read_document(STUDY)["workload"].get("paths")
     ensemble, picture = out / "gr.json", out / "gain.png"
 
     say.step("Train: the best parameters for each target delay, over paths of all kinds")
@@ -71,7 +71,11 @@ def demo(*, traces: Path | None, out: Path, port: int, keep: bool | None, as_jso
         say.run("publish", ensemble, "--channel", "champion", "--note", "demo", "--url", url)
         applied, flow = _apply(say, url, out, traces=links[1])
         say.step("Judge: flows over recordings and paths that nobody trained on")
-        figures = json.loads(say.capture("evaluate", ensemble, *links, "--paths", paths, "--plot", picture, "--json"))
+        figures = json.loads(
+            say.capture(
+                "evaluate", ensemble, *links, *(("--paths", paths) if paths else ()), "--plot", picture, "--json"
+            )
+        )
         say.last(figures, {
             "took": f"{time.monotonic() - began:.0f} s",
             "ensemble": str(ensemble),

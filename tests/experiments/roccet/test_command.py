@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 from emulation import EmulationError
 from emulation.traces import Recording, Trace
+from experiments import roccet
+from experiments.campaign import Links, Results, Store
 from experiments.command import run_parts
 from experiments.roccet import ROCCET, command
 from experiments.roccet.cases import pieces_of
@@ -24,6 +26,14 @@ CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 SMALL = {
     "halved": {"buffers_bdp": [4]},
     "share": {"buffers_bdp": [1, 4], "roccet_flows": [1]},
+    "buffers": {
+        "links": [{"rate_mbps": 10, "rtt_ms": 40}],
+        "buffers_bdp": [4],
+        "duration_s": 3,
+        "start_within_s": 0.1,
+        "later_s": [0.2, 0.4],
+        "settled_s": 1,
+    },
 }
 
 
@@ -96,8 +106,8 @@ def test_the_whole_campaign_on_a_small_scale(small: Path, traces: Path, tmp_path
     text = CliRunner().invoke(command, [*options, "--enforce"], catch_exceptions=False)
     assert text.exit_code == (1 if figures["rows_differing"] else 0)
     assert text.stdout.startswith("The frozen window, section III\n")
-    rows = len(figures["rows"])
-    assert f"{rows - figures['rows_differing']} of {rows} rows agree; 5 seeds on made links" in text.stdout
+    judged = len(figures["rows"])
+    assert f"{judged - figures['rows_differing']} of {judged} rows agree; 5 seeds on made links" in text.stdout
     halved = {row["case"][-1]: row for row in figures["cases"] if row["case"][0] == "halved"}
     assert (
         halved["cubic"]["rtt_after_ms"]
@@ -110,7 +120,8 @@ def test_the_whole_campaign_on_a_small_scale(small: Path, traces: Path, tmp_path
     written = CliRunner().invoke(command, [*options, "--markdown"], catch_exceptions=False).stdout
     one = halved["roccet"]
     assert f"| ROCCET | {one['rtt_before_ms']:.1f} ± {one['rtt_before_ms_interval']:.1f} |" in written
-    assert len([line for line in written.splitlines() if line.startswith("| ") and "---" not in line]) == 3 + 4 + 8 + 4
+    rows = [line for line in written.splitlines() if line.startswith("| ") and "---" not in line]
+    assert len(rows) == 3 + 4 + 8 + 4 + 2 * (1 + 22)
 
 
 @pytest.mark.parametrize("part", ["halved", "share"])
@@ -125,13 +136,25 @@ def test_the_parts_that_were_run_fill_the_picture(small: Path, part: str) -> Non
     assert all(low <= value <= high for line in axes.lines for value in line.get_ydata() if value > 0)
 
 
-def test_the_documents_table_is_of_this_engine() -> None:
-    """Of the quick part. `python -m experiments roccet --only halved --markdown` prints it anew."""
+@pytest.mark.parametrize(("part", "place"), [("halved", None), ("buffers", "10 Mbit/s x 100 ms")])
+def test_the_documents_table_is_of_this_engine(part: str, place: str | None) -> None:
+    """Of what runs in seconds. `python -m experiments roccet --only PART --markdown` prints the tables anew."""
     document = (CONFIGS.parent / "docs" / "roccet.md").read_text(encoding="utf-8").splitlines()
-    (part,) = ROCCET.chosen(["halved"])
-    results = run_parts(ROCCET, [part], load_settings(CONFIGS / "reports" / "roccet.yaml"))
-    assert part.table is not None
-    assert [line for line in part.table(results) if line not in document] == []
+    settings = load_settings(CONFIGS / "reports" / "roccet.yaml")
+    (its,) = ROCCET.chosen([part])
+    trace = Trace("unused", np.arange(1, 300_001, dtype=np.uint32), 300_000)
+    links = Links({"stationary": [Recording("unused", "unused", trace, (), ())]})
+    cases = [case for case in its.cases(settings, links) if place in (None, case.key[1])]
+    assert its.table is not None
+    assert [line for line in its.table(Results(settings, Store().run(cases))) if line not in document] == []
+
+
+def test_without_recorded_traces_made_ones_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roccet, "default_traces", lambda: None)
+    monkeypatch.setattr(roccet, "MADE_S", 60.0)
+    links = roccet.links_of(load_settings(CONFIGS / "reports" / "roccet.yaml"), ())
+    assert links.made
+    assert {kind: len(found) for kind, found in links.recordings.items()} == {"stationary": 8, "mobile": 8}
 
 
 @pytest.mark.parametrize("option", ["--plot=a.png", "--markdown"])

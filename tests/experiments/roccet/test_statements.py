@@ -96,7 +96,7 @@ def as_published() -> Results[RoccetSettings]:
         if part == "share":
             link, buffer, cca, crowd = at
             cases[key] = shared(link, float(buffer), cca, crowd)
-        else:
+        elif part != "buffers":  # it has no statements
             cases[key] = {"frozen": frozen, "halved": halved, "recorded": recorded}[part](at[-1])
     return Results(settings(), cases)
 

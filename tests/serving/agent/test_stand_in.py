@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,31 @@ def test_serial_rules_of_the_core_are_the_ones_of_the_fake(tree: StandInTree) ->
         assert of_core is not None
         assert of_fake is not None
         assert (of_core.generation, of_core.urgent) == (of_fake.generation, of_fake.urgent)
+
+
+class WithoutTracking(StandInTree):
+    """Of a module that was built before GR tracked its target."""
+
+    def read(self, cca: str, file: str) -> str:
+        """As StandInTree.read."""
+        lines = super().read(cca, file).splitlines(keepends=True)
+        return "".join(line for line in lines if file != "parameters" or not line.startswith("tracking_"))
+
+
+def test_a_column_that_the_module_lacks_is_named_and_the_table_is_not_written(tmp_path: Path) -> None:
+    tree = WithoutTracking(tmp_path / "tree")
+    tracked = replace(
+        ONE.ensemble,
+        columns=(*COLUMNS, "tracking_gain_permille"),
+        rows=tuple((*row, 1000) for row in ONE.ensemble.rows),
+    )
+    applier = applier_of(tree, Store(tmp_path / "state"))
+    applier.start()
+    applier.receive(PollResult(State.IN_SYNC, replace(ONE, ensemble=tracked)))
+    assert state_of(applier) == State.INCOMPATIBLE
+    assert "no parameter tracking_gain_permille for gr" in str(applier.report().error)
+    applier.receive(PollResult(State.IN_SYNC, TWO))
+    assert (state_of(applier), tree.read("gr", "ensemble")) == (State.UNSIGNED, TWO.text)
 
 
 def test_change_of_parameters_by_hand_is_no_change_of_the_table(applier: Applier, tree: StandInTree) -> None:

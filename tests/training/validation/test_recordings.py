@@ -128,12 +128,13 @@ def test_schemes_on_real_kernels_are_drawn_with_their_names() -> None:
     measured = {"gr-50ms": (4.8, 45), "gr-100ms": (5.4, 92), "cubic": (5.7, 640)}
     rows = [
         {"scheme": scheme, "throughput_mbps": mbps, "utilization": mbps / 6, "p95_queueing_delay_ms": delay_ms,
-         "median_queueing_delay_ms": delay_ms / 2, "loss": 0.01}
+         "median_queueing_delay_ms": delay_ms / 2, "loss": 0.01, "flows_within": 0.75 if scheme == "gr-50ms" else None}
         for scheme, (mbps, delay_ms) in measured.items()
     ]  # fmt: skip
     figures = {"pieces": 4, "piece_s": 30, "runs": 1, "schemes": rows}
     figure = against_figure(figures)
     assert is_inside(figure)
+    assert [line.split()[-1] for line in against_lines(figures)[2:]] == ["75%", "1.00%", "1.00%"]
     (axes,) = figure.axes
     assert axes.get_title("left") == against_lines(figures)[0] == "on real kernels, 4 pieces of 30 s, 1 run each"
     assert {"GR 50 ms", "GR 100 ms", "CUBIC", "link capacity 6"} <= {text.get_text() for text in axes.texts}
