@@ -330,8 +330,8 @@ def read_schemes(checkout: Path | None = None) -> dict[str, Scheme]:
         for algorithm in ALGORITHMS.values():
             if algorithm.host == "module" and algorithm.name not in found:
                 words = (algorithm.kernel_name,)
-                wrapper, label = folder / "wrappers/tcp.py", algorithm.name.upper()
-                found[algorithm.name] = Scheme(algorithm.name, label, "", "", wrapper, words, cca=algorithm.name)
+                program, label = folder / "wrappers/tcp.py", algorithm.name.upper()
+                found[algorithm.name] = Scheme(algorithm.name, label, "", "", program, words, cca=algorithm.name)
     return found
 
 
