@@ -326,12 +326,10 @@ def read_schemes(checkout: Path | None = None) -> dict[str, Scheme]:
         path = folder / "wrappers" / wrapper
         cca = entry.cca if checkout is None else ""
         found[name] = Scheme(name, label, entry.color, entry.marker, path, tuple(leading), cca=cca)
-    if checkout is None:
-        for algorithm in ALGORITHMS.values():
-            if algorithm.host == "module" and algorithm.name not in found:
-                words = (algorithm.kernel_name,)
-                found[algorithm.name] = Scheme(algorithm.name, algorithm.name.upper(), "", "", folder / "wrappers/tcp.py",
-                                               words, cca=algorithm.name)  # fmt: skip
+    for name, algorithm in ALGORITHMS.items() if checkout is None else ():
+        if algorithm.host == "module" and name not in found:
+            path = folder / "wrappers" / "tcp.py"
+            found[name] = Scheme(name, name.upper(), "", "", path, (algorithm.kernel_name,), cca=name)
     return found
 
 
