@@ -64,8 +64,8 @@
  *   probing DEVIATION: SIRA never exceeds the rate of its ACKs. A loss, or X below the link's rate,
  *           would cost throughput for ever. If d was at most D + T/2, or the queue empty, in more
  *           than 2/3 of the intervals of a round trip, and H2 has nothing to give back, the rate
- *           rises by 1/8, or by one packet per window: once in a quarter of the window, because its effect lasts for
- *           a whole one. After a round trip of losses it does not rise for a window.
+ *           rises by 1/8, or by one packet per window: once in a quarter of the window, because
+ *           its effect lasts for a whole one. After losses it does not rise for a window.
  *           With the parameter probing 0 there is no bound, either.
  *   D       DEVIATION: if no d within T/2 of D was seen for min_rtt_window_ms, SIRA-H takes D anew,
  *           in DRAIN. Otherwise a path that becomes longer keeps SIRA-H in REDUCE for ever.

@@ -93,7 +93,7 @@ struct sira_state {
 	u32 unsent_count;		/* intervals in `unsent` */
 	u32 once_pkts;			/* given back in this interval only */
 	u32 residual_pkts[SIRA_MAX_RESIDUALS];	/* U_n */
-	u32 residuals, next_residual;	/* the newest `residuals` before this place; free-running */
+	u32 residuals, next_residual;	/* so many before this place, which is free-running */
 	u32 link_pkts_q8;		/* ACKs of a window while there was a queue; 0: unknown */
 	u32 link_intervals;		/* that this is the mean over, at most M */
 	u32 round_intervals, round_empty, round_short;
