@@ -80,7 +80,7 @@ struct sira_state {
 	u64 next_probe_us;
 	u64 newest_us;			/* of the newest ACK, or of the end of a silence */
 	u64 outage_end_us;		/* first ACK after an outage */
-	u64 startup_end_us;		/* first ACK, if the application filled the startup; else 0 */
+	u64 startup_end_us;		/* first ACK after a startup that was filled; else 0 */
 	u32 interval_us;		/* Delta */
 	u32 open_pkts;			/* ACKs in the interval that has not ended */
 	u32 sent_pkts, lost_pkts;	/* of the connection; may wrap */
