@@ -64,8 +64,8 @@
  *   probing DEVIATION: SIRA never exceeds the rate of its ACKs. A loss, or X below the link's rate,
  *           would cost throughput for ever. If d was at most D + T/2, or the queue empty, in more
  *           than 2/3 of the intervals of a round trip, and H2 has nothing to give back, the rate
- *           rises by 1/8, or by one packet per window: once in a quarter of the window, because its effect lasts for
- *           a whole one. After a round trip of losses it does not rise for a window.
+ *           rises by 1/8, or by one packet per window: once in a quarter of the window, because
+ *           its effect lasts for a whole one. After losses it does not rise for a window.
  *           With the parameter probing 0 there is no bound, either.
  *   D       DEVIATION: if no d within T/2 of D was seen for min_rtt_window_ms, SIRA-H takes D anew,
  *           in DRAIN. Otherwise a path that becomes longer keeps SIRA-H in REDUCE for ever.
@@ -284,7 +284,7 @@ CCA_FN void sira_resize(struct sira_state *s, const struct sira_params *p)
 }
 
 CCA_FN void sira_end_intervals(struct sira_state *s, const struct sira_params *p,
-			       const struct cca_ack *ack)
+			       const struct cca_ack *ack, bool app_limited)
 {
 	u32 elapsed_us = (u32)cca_min_u64(cca_elapsed_us(ack->now_us, s->interval_start_us),
 					  SIRA_MAX_ELAPSED_US);
@@ -301,7 +301,7 @@ CCA_FN void sira_end_intervals(struct sira_state *s, const struct sira_params *p
 	}
 	if (!count)
 		return;
-	if (ack->app_limited) {
+	if (app_limited) {
 		sira_skip(s, ack);
 	} else {
 		sira_move_window(s, p, ack, count);
@@ -309,7 +309,7 @@ CCA_FN void sira_end_intervals(struct sira_state *s, const struct sira_params *p
 	}
 	sira_resize(s, p);
 	sira_take_state(s, p, ack->now_us);
-	if (!ack->app_limited)
+	if (!app_limited)
 		sira_compensate(s, p, count, ack->now_us);
 	sira_take_rate(s, p);
 }
@@ -349,6 +349,7 @@ CCA_FN void sira_init(struct sira_state *s, const struct sira_params *p,
 	s->least_rtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
 	s->min_rtt_at_us = start->now_us;
 	s->newest_us = start->now_us;
+	s->sent_pkts = start->delivered_pkts;
 	s->rate_bytes_per_s = p->initial_bytes_per_s;
 	sira_refill(s, p->window_intervals, p->update_interval_us, s->rate_bytes_per_s);
 	sira_decide(s, p, s->window.imagined_pkts, d);
@@ -357,18 +358,17 @@ CCA_FN void sira_init(struct sira_state *s, const struct sira_params *p,
 CCA_FN void sira_on_ack(struct sira_state *s, const struct sira_params *p,
 			const struct cca_ack *ack, struct cca_decision *d)
 {
+	bool app_limited = sira_is_app_limited(s, ack);
 	u32 lost_pkts = sira_count_lost(s, p, ack);
 
 	s->mss_bytes = cca_clamp_u32(ack->mss_bytes, 1, CCA_MAX_MSS_BYTES);
+	if (s->mode == SIRA_STARTUP)
+		sira_end_startup(s, p, ack);
+	else
+		sira_end_intervals(s, p, ack, app_limited);
 	sira_note_outage(s, p, ack);
-	if (s->mode == SIRA_STARTUP) {
-		s->mode = SIRA_COMPENSATE;
-		sira_skip(s, ack);
-	} else {
-		sira_end_intervals(s, p, ack);
-	}
 	sira_sample_rtt(s, p, ack);
-	if (!ack->app_limited)
+	if (!app_limited)
 		s->open_pkts = cca_min_u32(s->open_pkts + lost_pkts +
 					   cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS),
 					   CCA_MAX_PKTS);

@@ -80,6 +80,7 @@ struct sira_state {
 	u64 next_probe_us;
 	u64 newest_us;			/* of the newest ACK, or of the end of a silence */
 	u64 outage_end_us;		/* first ACK after an outage */
+	u64 startup_end_us;		/* first ACK after a startup that was filled; else 0 */
 	u32 interval_us;		/* Delta */
 	u32 open_pkts;			/* ACKs in the interval that has not ended */
 	u32 sent_pkts, lost_pkts;	/* of the connection; may wrap */
@@ -92,7 +93,7 @@ struct sira_state {
 	u32 unsent_count;		/* intervals in `unsent` */
 	u32 once_pkts;			/* given back in this interval only */
 	u32 residual_pkts[SIRA_MAX_RESIDUALS];	/* U_n */
-	u32 residuals, next_residual;	/* the newest `residuals` before this place; free-running */
+	u32 residuals, next_residual;	/* so many before this place, which is free-running */
 	u32 link_pkts_q8;		/* ACKs of a window while there was a queue; 0: unknown */
 	u32 link_intervals;		/* that this is the mean over, at most M */
 	u32 round_intervals, round_empty, round_short;
@@ -430,6 +431,29 @@ CCA_FN void sira_move_window(struct sira_state *s, const struct sira_params *p,
 		if (s->at_floor)
 			s->sending.ahead = 0;	/* what the floor sends more shall raise the rate */
 	}
+}
+
+/* STARTUP ends. Overflow: 2^24 packets x 2^16 bytes x 10^6 us/s; 2^30 bytes/s x 2^26 us. */
+CCA_FN void sira_end_startup(struct sira_state *s, const struct sira_params *p,
+			     const struct cca_ack *ack)
+{
+	u64 elapsed_us = cca_elapsed_us(ack->now_us, s->newest_us);
+	u64 sent = (u64)sira_take_sent(s, ack) * s->mss_bytes * CCA_USEC_PER_SEC;
+
+	if (2 * sent >= p->initial_bytes_per_s * cca_min_u64(elapsed_us, CCA_MAX_RTT_US))
+		s->startup_end_us = ack->now_us;
+	s->mode = SIRA_COMPENSATE;
+	s->interval_start_us = ack->now_us;
+}
+
+/*
+ * Whether the application limited the flow. A host may say so of the whole first flight, because
+ * the connection had no data before it. For that flight it counts how much was sent.
+ */
+CCA_FN bool sira_is_app_limited(const struct sira_state *s, const struct cca_ack *ack)
+{
+	return ack->app_limited &&
+	       cca_elapsed_us(ack->now_us, ack->rtt_us) >= s->startup_end_us;
 }
 
 /* The time of intervals in which no ACK tells anything. */
