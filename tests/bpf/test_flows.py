@@ -13,10 +13,12 @@ from kmod.bpf_host import BPF_CCAS, BpfHost
 from tests.bpf.link import link
 from tests.contract.replaying import replay
 from tests.vm import cases
-from tests.vm.subjects import GR, ROCCET, RTCP, RTCP_BBR, RTCP_BBR3, Subject
+from tests.vm.subjects import RTCP_BBR, RTCP_BBR3, SIRA, SUBJECTS, Subject
 
 SECONDS = 5.0
 LINK_MBPS = 20.0
+# The rate at which SIRA starts: at least the link's.
+X_OF_THE_LINK = "initial_bytes_per_s 3000000\n"
 
 
 def flows_of(host: BpfHost, cca: str) -> list[dict[str, str]]:
@@ -31,12 +33,14 @@ def is_row_of(subject: Subject, flow: dict[str, str], *, base: int) -> bool:
     return 0 <= int(flow[subject.marker]) - base * subject.unit < rows
 
 
-@pytest.mark.parametrize("subject", [GR, ROCCET, *RTCP], ids=lambda subject: subject.cca)
+@pytest.mark.parametrize("subject", SUBJECTS.values(), ids=lambda subject: subject.cca)
 def test_running_flows_follow_a_new_table_and_replay_in_user_space(
     host: BpfHost, replayer: Path, tmp_path: Path, subject: Subject
 ) -> None:
     cca = subject.cca
     host.load(cca)
+    if subject is SIRA:
+        host.write(cca, "parameters", X_OF_THE_LINK)
     host.write(cca, "recording", "start 60000\n")
     host.write(cca, "ensemble", cases.text(subject, 1, epoch_ms=300))
     with link() as path, path.flows(cca, seconds=SECONDS) as mbps:
