@@ -50,6 +50,11 @@ listen flow-{number}
     bind 0.0.0.0:{port}
     server server {servers}:{port}
 """
+# Linux counts the memory of packets, not their data.
+_MEMORY_PER_BYTE = 1.4
+# The receive buffer has to be larger than what is under way from the server, the send buffer than what is under way to
+# the client.
+_RECEIVE_SHARE = 0.25
 _FIRST_TABLE = 1000
 _READY_S = 30.0
 _LOOK_S = 0.02
@@ -125,9 +130,9 @@ def choose_algorithms(algorithms: list[str], first_port: int) -> None:
 def prepare(plan: dict[str, Any], servers: str, configuration: Path) -> None:
     """Set the namespace up, and write HAProxy's configuration."""
     proxy = plan["proxy"]
-    side_bytes = proxy["buffer_bytes"] // 2
-    for name in ("tcp_rmem", "tcp_wmem"):
-        shells.call("sysctl", "-qw", f"net.ipv4.{name}=4096 {side_bytes} {side_bytes}")
+    for name, share in (("tcp_rmem", _RECEIVE_SHARE), ("tcp_wmem", 1 - _RECEIVE_SHARE)):
+        size_bytes = round(proxy["buffer_bytes"] * _MEMORY_PER_BYTE * share)
+        shells.call("sysctl", "-qw", f"net.ipv4.{name}=4096 {size_bytes} {size_bytes}")
     for setting in (f"tcp_orphan_retries={_ORPHAN_RETRIES}", "tcp_no_metrics_save=1"):
         shells.call("sysctl", "-qw", f"net.ipv4.{setting}")
     for path, text in proxy["writes"]:
