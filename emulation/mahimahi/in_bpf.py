@@ -146,7 +146,8 @@ class InBpf:
             # Unknown from here on, also if a file is refused. The next run then writes all files.
             self._in_force.pop(cca, None)
             # The defaults come first, because the files replace only the values that they name.
-            for name, text in (("settings", "clear\n"), ("parameters", "clear\n"), ("ensemble", "clear\n"), *wanted):
+            defaults = (("settings", "default_class 0\n"), ("parameters", "clear\n"), ("ensemble", "clear\n"))
+            for name, text in (*defaults, *wanted):
                 try:
                     self._host.write(cca, name, text)
                 except OSError as error:
