@@ -2,8 +2,8 @@
 """The proxy of a scenario's flows, in a namespace between servers and clients: proxy.py PLAN RESULT SERVERS.
 
 HAProxy in TCP mode listens on the port of each flow and connects to the same port of the address SERVERS. The flow's
-algorithm is that of its route to the clients (`ip route ... congctl`). It is chosen by the flow's port, and a connection
-has it from its first packet on.
+algorithm is that of its route to the clients (`ip route ... congctl`), which its port selects. The connection has it
+from its first packet on.
 
     buffer   of each connection, the receive buffer (tcp_rmem) and the send buffer (tcp_wmem) have a fixed size.
              HAProxy itself holds up to 16 KiB between the two
@@ -81,7 +81,7 @@ Infos = dict[int, dict[str, int]]
 def established() -> dict[tuple[int, int], dict[str, int]]:
     """Return tcp_info of the namespace's established connections (IPv4), by their own port and the other end's."""
     request = _REQUEST.pack(socket.AF_INET, socket.IPPROTO_TCP, 1 << (_INET_DIAG_INFO - 1), _ESTABLISHED)
-    found = {}
+    found: dict[tuple[int, int], dict[str, int]] = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as diag:
         diag.send(_HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, _DUMP_REQUEST, 0, 0) + request)
         while True:
