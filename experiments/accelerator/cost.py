@@ -26,7 +26,7 @@ from emulation.mahimahi.namespace import shells, traffic
 from emulation.mahimahi.namespace.shells import Space, call
 from kmod.terminal import echo
 
-CONFIGURATION = Path(__file__).resolve().parents[2] / "configs" / "accelerator" / "haproxy.cfg"
+FOLDER = Path(__file__).resolve().parents[2] / "configs" / "accelerator"
 NOTHING, FORWARD, SPLICING, COPYING = "nothing", "forward", "HAProxy, splicing", "HAProxy, copying"
 PACKETS = ("64 KB", "segment")
 SERVER, PROXY, PORT, PROXY_PORT = "10.9.1.2", "10.9.2.1", 443, 8443
@@ -40,6 +40,7 @@ def network(between: str, packet: str) -> Iterator[tuple[Space, Space, Space]]:
     with shells.network_namespace() as middle, ExitStack() as stack:
         call(*middle.enter, "ip", "link", "set", "lo", "up")
         client = stack.enter_context(shells.veth(middle.enter, "client", "10.9.2"))
+        call(*middle.enter, "env", "PHONES=10.9.2.0/30", "ALGORITHM=cubic", FOLDER / "accelerator-routes", "up")
         devices, server = [(middle, "client"), (client, "eth0")], middle
         if between == NOTHING:
             call(*middle.enter, "ip", "address", "add", f"{SERVER}/32", "dev", "lo")
@@ -74,7 +75,7 @@ def run(between: str, packet: str, *, seconds: float) -> tuple[float, float]:
     send = ("send", "--host", "0.0.0.0", "--port", f"{PORT}", "--listen", "--cca", "cubic", "--seconds", f"{seconds}")  # noqa: S104
     fetch = ("fetch", "--host", host, "--port", f"{port}", "--seconds", f"{seconds + 20}")
     with network(between, packet) as (server, middle, client), tempfile.NamedTemporaryFile("w", suffix=".cfg") as file:
-        text = CONFIGURATION.read_text(encoding="utf-8").replace("203.0.113.10:443", f"{SERVER}:{PORT}")
+        text = (FOLDER / "haproxy.cfg").read_text(encoding="utf-8").replace("203.0.113.10:443", f"{SERVER}:{PORT}")
         file.write(text if between == SPLICING else text.replace("option splice-auto", ""))
         file.flush()
         haproxy = [(*middle.enter, "haproxy", "-db", "-q", "-f", file.name)] if through_proxy else []
@@ -96,7 +97,7 @@ def run(between: str, packet: str, *, seconds: float) -> tuple[float, float]:
 def cost(*, runs: int, seconds: float) -> list[Row]:
     """Measure each kind of path several times, in turn.
 
-    Raises EmulationError if HAProxy is not installed.
+    Raises EmulationError if HAProxy is not installed, or a command fails.
     """
     if shutil.which("haproxy", path=shells.PATH) is None:
         raise EmulationError("accelerator: expected haproxy installed, found none; install the package haproxy")
@@ -104,7 +105,11 @@ def cost(*, runs: int, seconds: float) -> list[Row]:
     for number in range(runs):
         for packet in PACKETS:
             for between in (NOTHING, FORWARD, SPLICING, COPYING):
-                found.setdefault((packet, between), []).append(run(between, packet, seconds=seconds))
+                try:
+                    measured = run(between, packet, seconds=seconds)
+                except shells.ShellError as error:
+                    raise EmulationError(f"accelerator: {error}") from error
+                found.setdefault((packet, between), []).append(measured)
         echo(f"cost: {number + 1} of {runs} rounds", err=True)
     rows = []
     for (packet, between), each in found.items():
