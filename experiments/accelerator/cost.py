@@ -88,7 +88,7 @@ def run(between: str, packet: str, *, seconds: float) -> tuple[float, float]:
         finally:
             for one in started:
                 one.kill()
-                one.wait()
+                one.communicate()
         used_s = processor_s() - before_s
     last = json.loads(said.splitlines()[-1])
     return used_s / (last["acked_bytes"] * 8e-9), last["mbps"] / 1000
