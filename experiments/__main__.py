@@ -9,6 +9,7 @@ import ccatune
 from ccatune import LazyCommand, LazyGroup
 
 EXPERIMENTS = {
+    "accelerator": LazyCommand("experiments.accelerator:command", "", "What a proxy in front of a mobile link gains"),
     "fidelity": LazyCommand(
         "experiments.fidelity.command:command", "", "The simulator with real kernels over Mahimahi"
     ),

@@ -78,7 +78,8 @@ def emulate(
 
         check_path(plot)
     scenarios = [_laid_over(load_scenario(file), duration_s=duration_s, warmup_s=warmup_s) for file in files]
-    every_s = None if plot is None else series_every_s(scenarios[0])
+    is_split = any(scenario.proxy is not None for scenario in scenarios)
+    every_s = series_every_s(scenarios[0]) if plot is not None or is_split else None
     flat = _run([scenario for scenario in scenarios for _ in range(runs)], runner, line=line, every_s=every_s)
     results = [flat[at : at + runs] for at in range(0, len(flat), runs)]
     document = [_document(scenario, found, runner) for scenario, found in zip(scenarios, results, strict=True)]

@@ -92,21 +92,18 @@ def simulate(*, file: Path | None, plot: Path | None, as_json: bool, **options: 
     source = "options" if file is None else str(file)
     lay_over(document, options, source=source)
     scenario = build_scenario(document, source=source, folder=Path() if file is None else file.parent)
-    qos = run_scenario(scenario) if plot is None else _run_and_draw(scenario, plot)
+    every_s = None if plot is None and scenario.proxy is None else series_every_s(scenario)
+    qos = run_scenario(scenario, series_every_s=every_s)
+    if plot is not None:
+        from emulation.run.plot import draw_run
+
+        draw_run(scenario, qos, path=plot)
     if as_json:
         echo(json.dumps({**qos.summary(), **({"plot": str(plot)} if plot is not None else {})}))
         return
     print_figures(scenario, qos)
     if plot is not None:
         echo(f"picture: {plot}")
-
-
-def _run_and_draw(scenario: Scenario, plot: Path) -> QoS:
-    from emulation.run.plot import draw_run
-
-    qos = run_scenario(scenario, series_every_s=series_every_s(scenario))
-    draw_run(scenario, qos, path=plot)
-    return qos
 
 
 def series_every_s(scenario: Scenario) -> float:
@@ -203,6 +200,9 @@ def print_figures(scenario: Scenario, qos: QoS) -> None:
             echo(describe_video(number, scenario.flows[number - 1], flow.video))
         elif flow.transfers:
             echo(describe_transfers(number, scenario.flows[number - 1].plan, flow))
+    if qos.servers is not None:
+        held = " ".join(f"{name} {value / 1000:.0f}," for name, value in qos.buffered_summary().items())
+        echo(f"proxy:          holds {held.rstrip(',')} kB; from servers {qos.servers.throughput_mbps:.3f} Mbit/s")
     delay = qos.queueing_delay.summary_ms()
     lost = f"{qos.dropped} dropped by the queue, {qos.lost_at_random} lost at random"
     echo(f"packets:        {qos.packets} delivered, {lost}")

@@ -34,7 +34,6 @@ from emulation.errors import EmulationError
 from emulation.mahimahi import unloader
 from emulation.mahimahi.process import BARE_PYTHON
 from emulation.mahimahi.translate import Files
-from emulation.scenario.model import WITH_ENSEMBLE
 from kmod import bpf_host
 from kmod.bpf_host import BPF_CCAS, BpfHost
 from kmod.locks import open_lock
@@ -147,8 +146,8 @@ class InBpf:
             # Unknown from here on, also if a file is refused. The next run then writes all files.
             self._in_force.pop(cca, None)
             # The defaults come first, because the files replace only the values that they name.
-            defaults = [("settings", "default_class 0\n")] if cca in WITH_ENSEMBLE else []
-            for name, text in (*defaults, ("parameters", "clear\n"), ("ensemble", "clear\n"), *wanted):
+            defaults = (("settings", "default_class 0\n"), ("parameters", "clear\n"), ("ensemble", "clear\n"))
+            for name, text in (*defaults, *wanted):
                 try:
                     self._host.write(cca, name, text)
                 except OSError as error:

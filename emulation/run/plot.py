@@ -5,6 +5,7 @@
     queueing delay    of the packet that left last, with the 95th percentile and the targets
     RTT, cwnd, pacing rate
     retransmissions   of each flow, in packets per second
+    proxy's buffer    the data that the proxy holds; only of a scenario with one
     drops             of each element of the path; only if packets were dropped
     state             the mode of each flow, and its state in the ensemble at the end of each epoch; only if the runner
                       reports modes, which a real kernel does not
@@ -115,7 +116,9 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
     flows = [_FlowSeries(number, spec, qos) for number, spec in enumerate(scenario.flows)]
     strips = flows[:MOST_STRIPS] if "mode" in qos.series else []
     drops = _drops_of(qos)
-    heights = [2.6, 2.0, 1.4, 1.4, 1.4, 1.2, *([1.4] if drops else []), *([0.2 + 0.26 * len(strips)] if strips else [])]
+    is_split = qos.buffered_bytes is not None
+    more = [1.4] * (bool(drops) + is_split)
+    heights = [2.6, 2.0, 1.4, 1.4, 1.4, 1.2, *more, *([0.2 + 0.26 * len(strips)] if strips else [])]
     figure = new_figure(WIDTH_IN, sum(heights) + 1.5)
     panels: Sequence[Axes] = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     _throughput(panels[0], flows, qos)
@@ -125,8 +128,10 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
     bottom, top = panels[2].get_ylim()
     panels[2].set_ylim(max(bottom, scenario.link.rtt_ms - (top - scenario.link.rtt_ms) * 0.08), top)
     _retransmissions(panels[5], flows)
+    if is_split:
+        _buffer(panels[6], flows[0], qos)
     if drops:
-        _drops(panels[6], drops)
+        _drops(panels[6 + is_split], drops)
     if strips:
         _states(panels[-1], strips, qos, scenario.duration_s)
     for axes in panels:
@@ -223,6 +228,13 @@ def _retransmissions(axes: Axes, flows: list[_FlowSeries]) -> None:
         axes.plot(time_s, pkts_per_s, color=flow.colour, drawstyle="steps-pre", lw=1.0)
     axes.set_ylabel("retransmitted\n(packets/s)", color=INK)
     axes.set_ylim(bottom=0, top=None if any(flow.columns["retransmitted_pkts"].any() for flow in flows) else 1)
+
+
+def _buffer(axes: Axes, flow: _FlowSeries, qos: QoS) -> None:
+    assert qos.buffered_bytes is not None  # noqa: S101 (the caller draws it only then)
+    axes.plot(flow.columns["time_s"], qos.buffered_bytes / 1000, color=INK, **STYLE)
+    axes.set_ylabel("proxy's buffer\n(kB)", color=INK)
+    axes.set_ylim(bottom=0)
 
 
 def _limit(axes: Axes, values: Values, *, unit: str, least: float = 0.0) -> None:

@@ -290,7 +290,13 @@ class QoS:
             "elements": [element.summary() for element in self.elements],
             **({"acks": self.acks.summary()} if self.acks is not None else {}),
             **({"servers": self.servers.summary()} if self.servers is not None else {}),
+            **({"buffered_bytes": self.buffered_summary()} if self.buffered_bytes is not None else {}),
         }
+
+    def buffered_summary(self) -> dict[str, int]:
+        """Return the median, the 95th percentile and the maximum of the data that the proxy holds, in bytes."""
+        held = np.zeros(1) if self.buffered_bytes is None or not len(self.buffered_bytes) else self.buffered_bytes
+        return {name: round(float(np.percentile(held, at))) for name, at in (("p50", 50), ("p95", 95), ("max", 100))}
 
 
 def jain_index(shares: list[float]) -> float:

@@ -2,8 +2,8 @@
 """The proxy of a scenario's flows, in a namespace between servers and clients: proxy.py PLAN RESULT SERVERS.
 
 HAProxy in TCP mode listens on the port of each flow and connects to the same port of the address SERVERS. The flow's
-algorithm is that of its route to the clients (`ip route ... congctl`). It is chosen by the flow's port, and a
-connection has it from its first packet on.
+algorithm is that of its route to the clients (`ip route ... congctl`), which its port selects. The connection has it
+from its first packet on.
 
     buffer   of each connection, the receive buffer (tcp_rmem) and the send buffer (tcp_wmem) have a fixed size.
              HAProxy itself holds up to 16 KiB between the two
@@ -51,7 +51,7 @@ listen flow-{number}
     server server {servers}:{port}
 """
 # Linux counts the memory of packets, not their data.
-_MEMORY_PER_BYTE = 1.5
+_MEMORY_PER_BYTE = 1.4
 # The receive buffer has to be larger than what is under way from the server, the send buffer than what is under way to
 # the client.
 _RECEIVE_SHARE = 0.25

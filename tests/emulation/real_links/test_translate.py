@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,17 @@ from pydantic import Field
 
 from emulation.errors import EmulationError
 from emulation.mahimahi.namespace.policer import police, rules
-from emulation.mahimahi.translate import Runner, ack_opportunities_ms, check_fields, link_opportunities_ms, to_job
+from emulation.mahimahi.translate import (
+    Runner,
+    ack_opportunities_ms,
+    check_fields,
+    files_in_bpf,
+    link_opportunities_ms,
+    to_job,
+)
 from emulation.run.simulator import simulate
 from emulation.scenario.delays import BaseDelay, DelayStep
-from emulation.scenario.model import FlowSpec, LinkSpec, Scenario, Transfer
+from emulation.scenario.model import Cca, FlowSpec, LinkSpec, ProxySpec, Scenario, Transfer
 from emulation.scenario.path import AckPath, LinkRate, Policer, RandomLoss, RateStep
 from emulation.traces import Trace
 
@@ -162,6 +170,50 @@ def test_parameters_and_ensemble_go_to_the_namespace_s_own_files() -> None:
 
 
 OP1 = Policer(rate_mbps=2.07, bucket_bytes=733_000)
+
+
+def split(link: dict[str, Any] | None = None, *flows: FlowSpec, cca: Cca = "cubic") -> Scenario:
+    proxy = ProxySpec(link=LinkSpec(**{"rate_mbps": 30, "rtt_ms": 20, **(link or {})}), cca=cca)
+    return scenario(None, *flows).model_copy(update={"proxy": proxy})
+
+
+def test_a_proxy_has_the_algorithms_of_the_flows_and_the_servers_their_own() -> None:
+    runner = replace(HOST, haproxy="/usr/sbin/haproxy")
+    job = to_job(split({"buffer_pkts": 70}, FlowSpec(cca="bbr", size_bytes=9), FlowSpec(cca="reno")), runner)
+    assert [flow["cca"] for flow in job["flows"]] == ["cubic", "cubic"]
+    assert job["flows"][0]["transfers"] == [[9, 0.0, 1]]
+    assert job["proxy"]["algorithms"] == ["bbr", "reno"]
+    assert job["proxy"]["path"]["queue"] == {"packets": 70, "bytes": None}
+    # 30 Mbit/s are 5 packets in 2 ms, and the trace repeats.
+    assert job["proxy"]["path"]["opportunities_ms"][:5] == [1, 1, 2, 2, 2]
+    assert job["proxy"]["path"]["opportunities_ms"][-1] == 12_000
+    assert job["lead_ms"] == 1000 + 6 * (40 + 20)
+
+
+def test_a_class_of_flows_through_a_proxy_is_the_default_of_the_algorithm() -> None:
+    runner = replace(GUEST, haproxy="/usr/sbin/haproxy")
+    flows = [FlowSpec(cca="gr", ensemble_text="t\n", delay_class=number) for number in (1, 1, 2)]
+    job = to_job(split(None, *flows[:2], cca="reno"), runner)
+    assert job["writes"] == []
+    assert job["proxy"]["writes"][1:] == [
+        ("/proc/self/net/ccatune/gr/ensemble", "t\n"),
+        ("/proc/self/net/ccatune/gr/settings", "default_class 1\n"),
+    ]
+    with pytest.raises(EmulationError, match="has one delay_class for all flows of gr, got several"):
+        to_job(split(None, *flows, cca="reno"), runner)
+    one_for_both = split(None, flows[0], cca="gr")
+    with pytest.raises(EmulationError, match=r"proxy\.params: .* has one set for gr of the servers and of the proxy"):
+        files_in_bpf(one_for_both, replace(runner, in_bpf=frozenset({"gr"})))
+
+
+def test_what_a_proxy_over_mahimahi_cannot_do_is_refused_by_name() -> None:
+    with pytest.raises(EmulationError, match=r"it: proxy: the runner mahimahi has no HAProxy; install"):
+        to_job(split(None, FlowSpec(cca="bbr")), HOST)
+    runner = replace(HOST, haproxy="/usr/sbin/haproxy")
+    with pytest.raises(EmulationError, match=r"it: proxy\.link\.acks: .* cannot do that yet"):
+        to_job(split({"acks": {"interval_ms": 10}}, FlowSpec(cca="bbr")), runner)
+    with pytest.raises(EmulationError, match=r"it: flows\.0\.stop_s: .* cannot do that yet, got 1\.0"):
+        to_job(split(None, FlowSpec(cca="bbr", stop_s=1)), runner)
 
 
 def test_a_policer_s_bucket_is_whole_packets_and_its_rate_packets_a_day() -> None:
