@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import ccatune
@@ -21,8 +20,7 @@ from emulation.mahimahi.arrays import link_arrays
 from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.runner import cores_of, emulate_many, host_runner, side_by_side
 from emulation.run.qos import QoS
-from emulation.run.simulator import simulate
-from emulation.scenario.model import FlowSpec, LinkSpec, ProxySpec, Scenario
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import AckPath
 from tests.emulation.real_links.quiet import Runs, least_disturbed
 
@@ -48,20 +46,6 @@ def test_cubic_fills_the_link_and_its_queue(cubic: Runs) -> None:
     assert qos.capacity_mbps == pytest.approx(12, rel=0.005)
     assert qos.dropped > 0
     assert 0 < qos.retransmission_rate < 0.05
-
-
-@pytest.mark.mahimahi
-def test_a_proxy_splits_real_connections_as_simulated_ones() -> None:
-    """The link carries as much as in the simulator, and the proxy's buffer, which limits the flow, is full."""
-    proxy = ProxySpec(link=LinkSpec(rate_mbps=100, rtt_ms=20), buffer_bytes=200_000)
-    split = scenario(FlowSpec(cca="reno"), link=LINK.model_copy(update={"buffer_pkts": 1000}))
-    runs = least_disturbed(split.model_copy(update={"proxy": proxy}), series_every_s=0.1)
-    (qos,), simulated = runs.qos, simulate(split.model_copy(update={"proxy": proxy}), series_every_s=0.1)
-    assert qos.throughput_mbps == pytest.approx(simulated.throughput_mbps, abs=0.3 + runs.slack)
-    assert qos.servers is not None
-    assert qos.servers.throughput_mbps == pytest.approx(qos.throughput_mbps, rel=0.1)
-    assert qos.buffered_bytes is not None
-    assert 0.5 * 200_000 < np.median(qos.buffered_bytes) < 1.5 * 200_000
 
 
 @pytest.mark.mahimahi
