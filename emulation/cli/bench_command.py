@@ -245,6 +245,7 @@ def figures_of(parts: Sequence[str]) -> dict[str, Figure]:
         **{f"flows_{count}_ns_per_pkt": Figure(f"ns a packet, {count} flows", "flows") for count in FLOW_COUNTS},
         "flows_1000_by_10": Figure("  1,000 flows by 10", "flows", most=MOST_FLOWS_RATIO),
         "gr_ns_per_ack": Figure("GR's core, ns an ACK", "core"),
+        "sira_ns_per_ack": Figure("  SIRA's", "core"),
         "reno_ns_per_ack": Figure("  Reno's", "core"),
         "cubic_ns_per_ack": Figure("  CUBIC's", "core"),
         "bbr_ns_per_ack": Figure("  BBRv1's", "core"),

@@ -101,7 +101,10 @@ def host_runner() -> Runner:
         },
         tunable=modules | loadable,
         in_bpf=loadable,
-        remedies={cca: lacks for cca in in_bpf.CCAS if cca not in own},
+        remedies={
+            **{cca: lacks for cca in in_bpf.CCAS if cca not in own},
+            "proxy": "install the package haproxy, or use the simulator",
+        },
         mahimahi="" if _installed() else str(mahimahi_root()),
         haproxy=shutil.which("haproxy", path=SYSTEM_PATH) or "",
     )

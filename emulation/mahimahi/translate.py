@@ -69,7 +69,7 @@ class Runner:
     algorithms: the kernel's name of each algorithm of a Scenario that the kernel has.
     tunable: the algorithms whose parameters and ensembles can be set, in /proc/net/ccatune unless they are in BPF.
     in_bpf: those of them that run in BPF. Their parameters and ensembles apply to all network namespaces.
-    remedies: how to get an algorithm that this runner could have, as the end of a sentence.
+    remedies: how to get an algorithm, or `proxy`, that this runner could have, as the end of a sentence.
     lead_ms: time from the start of the link to the beginning of the scenario. to_job adds some round trips to it.
     sample_s: the shortest interval between samples of tcp_info.
     mahimahi: the folder of the unpacked Mahimahi; "" if it is installed.
@@ -112,7 +112,8 @@ def check_fields(scenario: Scenario, runner: Runner) -> None:
     of_flow = _TAKEN_OF_FLOW
     if (proxy := scenario.proxy) is not None:
         if not runner.haproxy:
-            raise runner.refuse(scenario, "proxy", "has no HAProxy; install the package haproxy, or use the simulator")
+            remedy = runner.remedies.get("proxy", "use the runner mahimahi or the simulator")
+            raise runner.refuse(scenario, "proxy", f"has no HAProxy; {remedy}")
         parts += [("proxy.link.", proxy.link, _TAKEN_OF_PROXYS_LINK)]
         of_flow = _TAKEN_OF_SPLIT_FLOW
     parts += [(f"flows.{number}.", flow, of_flow) for number, flow in enumerate(scenario.flows)]

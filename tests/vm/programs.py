@@ -13,7 +13,7 @@ from tests.vm import boot, cases
 from tests.vm.boot import Found
 from tests.vm.job import job
 from tests.vm.lines import DEBUG, FULL_LINES, LONG
-from tests.vm.subjects import GR, RTCP_CUBIC, SIRA, SUBJECTS, Subject
+from tests.vm.subjects import GR, ROCCET, RTCP, RTCP_CUBIC, SIRA, SUBJECTS, Subject
 
 PROGRAMS = ["clients", "rules", "rights", "reload", "life", "follow", "recall", "storm", "record", "marks"]
 PROGRAMS += ["many"] if LONG or DEBUG else []
@@ -34,6 +34,8 @@ BRIEF_ACKS = 400
 BPF = "bpf"
 CLIENTS = f"clients:{RTCP_CUBIC.cca}"
 TIMEOUT_S = 7200 if LONG or DEBUG else 1500
+# Where the verifier cannot follow R-TCP (docs/bpf.md).
+WITHOUT_RTCP = {"6.1"}
 # Times as long as alone. A closed socket whose peer's last words a path took with it when it went tries again for some
 # 150 s, and its module stays for it: a program that unloads has to wait for those of the programs before.
 PATIENCE = 20
@@ -54,6 +56,14 @@ def programs_of(line: str, cca: str) -> list[str]:
     return [name for name in PROGRAMS if not lacks.get(name)]
 
 
+def bpf_flows(line: str) -> list[Subject]:
+    """Whose flows run in BPF on a line. In the tier the others' are on this machine's kernel alone (tests/bpf)."""
+    if line not in FULL_LINES and not LONG:
+        return [GR]
+    its = list(SUBJECTS.values()) if LONG else [GR, ROCCET, RTCP_CUBIC]
+    return [subject for subject in its if subject not in RTCP or line not in WITHOUT_RTCP]
+
+
 def names_of_modules(line: str, *, files: set[str]) -> list[str]:
     """The programs of these files of tests, as boot.run_programs names them."""
     if "test_modules.py" not in files:
@@ -66,6 +76,7 @@ def run_on(line: str, names: list[str], *, folder: Path) -> Found:
     """Boot the line and run these programs."""
     full = line in FULL_LINES
     told = {**job(folder, long=LONG), "patience": PATIENCE, "full_line": full}
+    told["bpf_flows"] = [subject.cca for subject in bpf_flows(line)]
     if not full and not LONG:
         told |= {"brief": True, "record_acks": BRIEF_ACKS}
     if DEBUG:

@@ -2,7 +2,7 @@
 """The algorithms in BPF (kmod/bpf) in a running kernel of each line: what guest/bpf.py found, in the modules' boot.
 
 On each line the algorithms load, and a flow of GR runs under a table that is replaced, and replays. On the lines that
-have all programs of the modules (tests/vm/lines.py) so does a flow of each algorithm that has tables, BPF is beside the
+have all programs of the modules (tests/vm/lines.py) so do flows of other algorithms with tables, BPF is beside the
 modules, flows of GR and ROCCET live through all that a kernel tells of, and R-TCP's finds a policer. With
 CCATUNE_VM_LONG=1 each line has the flows of all, and recordings hold 10,000 events. The debug kernel has no BPF.
 """
@@ -20,8 +20,8 @@ from tests.contract.replaying import replay
 from tests.vm.boot import Found, result_of
 from tests.vm.job import TRANSFER_PAUSES_S, bpf_tables
 from tests.vm.lines import DEBUG, FULL_LINES, LINES, LONG
-from tests.vm.programs import BPF, BRIEF_ACKS, bpf_lacks
-from tests.vm.subjects import GR, ROCCET, RTCP, SIRA, Subject
+from tests.vm.programs import BPF, BRIEF_ACKS, WITHOUT_RTCP, bpf_flows, bpf_lacks
+from tests.vm.subjects import GR, ROCCET, RTCP, Subject
 
 pytestmark = pytest.mark.vm
 if DEBUG:
@@ -41,18 +41,8 @@ ALSO_HAPPENED = {
     "gr": ["timeout", "undo_event", "raised"],
     "roccet": ["timeout", "undo_event", "raised", "undo", "lowered"],
 }
-TUNED = [GR, ROCCET, *RTCP, SIRA]
-# Where the verifier cannot follow R-TCP (docs/bpf.md).
-WITHOUT_RTCP = {"6.1"}
 # The kernel logs whom it refuses.
 REFUSED = "TCP: gr already registered or non-unique key"
-
-
-def tuned_on(line: str) -> list[Subject]:
-    """Whose flows run on a line."""
-    if line not in FULL_LINES and not LONG:
-        return [GR]
-    return [subject for subject in TUNED if subject not in RTCP or line not in WITHOUT_RTCP]
 
 
 on_each_line = pytest.mark.parametrize("found", LINES, indirect=True)
@@ -61,7 +51,7 @@ beside_modules = pytest.mark.parametrize("found", FULL_LINES, indirect=True)
 on_long_lines = on_each_line if LONG else beside_modules
 of_each_on_each_line = pytest.mark.parametrize(
     ("found", "subject"),
-    [(line, subject) for line in LINES for subject in tuned_on(line)],
+    [(line, subject) for line in LINES for subject in bpf_flows(line)],
     indirect=["found"],
     ids=lambda value: getattr(value, "cca", value),
 )
@@ -98,7 +88,7 @@ def test_all_are_offered_to_sockets(found: Found, seen: Any) -> None:
     offered = {name for cca, name in BPF_CCAS.items() if cca not in refused}
     assert set(seen["in kernel"]["algorithms"]) - set(seen["before"]["algorithms"]) == offered
     assert {cca: flow["algorithm"] for cca, flow in seen["flows"].items()} == {
-        subject.cca: subject.cca for subject in tuned_on(found["line"].result)
+        subject.cca: subject.cca for subject in bpf_flows(found["line"].result)
     }
 
 
@@ -149,7 +139,7 @@ def test_a_recording_replays_to_the_same_decisions(
 
 
 @on_long_lines
-@pytest.mark.parametrize("subject", RTCP, ids=lambda subject: subject.cca)
+@pytest.mark.parametrize("subject", RTCP if LONG else RTCP[:1], ids=lambda subject: subject.cca)
 def test_rtcp_finds_a_policer_and_caps_its_flow(seen: Any, subject: Subject) -> None:
     flow = seen["flows"][subject.cca]["capped"]
     assert (flow["limiter"], flow["mode"], flow["shared"]) == ("limited", "capped", "0")

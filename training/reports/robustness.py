@@ -7,7 +7,9 @@ at places that are spread evenly over the recordings, the same in every cell. Th
 
     ensemble   flows that follow the ensemble's table
     single     the best single parameter set of each target, from the ensemble's provenance
-    default    the algorithm's defaults; then other algorithms
+    default    the algorithm's defaults; then other algorithms, and ensembles of them by their files
+    matched    the defaults, but with the tracked parameter (GR's T, for example) that gives the ensemble's delay in
+               this cell. It is interpolated between THRESHOLD_COUNT values
     perfect    the fixed parameters of GR with most use of the cell's own flows within WITHIN x the target, or else with
                the least delay
 
@@ -25,8 +27,7 @@ STRIDE-th flow. For each of several limits of the delay (STAGE_LIMITS), the best
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import product
 from typing import Any, NamedTuple
@@ -42,18 +43,17 @@ from emulation.options import words_of
 from emulation.run.measures import Trial, measure
 from emulation.run.qos import Delays
 from emulation.run.simulator import compact_edges_us, simulate_many
-from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
-from emulation.traces import Recording
+from emulation.scenario.model import FlowSpec, Scenario
+from kmod import abi
 from kmod.ensemble import DelayClass, Deployment, Ensemble, table_text
 from kmod.tables import Column, table_lines
 from kmod.terminal import echo
 from training.errors import TrainingError
 from training.reports.arguments import ReportArguments, finish, of_ensemble
+from training.reports.conditions import CONDITIONS, Condition, Place, places_of, scenarios_of
 from training.study.ensemble import require_singles
 from training.validation.recordings import WITHIN
-from training.workloads.paths import PathsSettings, load_paths
 
-FLOW_S = 120.0
 MOST_EXCESS = 1.25
 LEAST_USED, ENOUGH_USED = 0.75, 0.85
 STRIDE = 4
@@ -61,55 +61,9 @@ STAGE_LIMITS = (0.5, 0.7, 0.85, 0.95, WITHIN, 1.1, 1.25)  # x target
 WINDOWS_MS, INTERVALS_MS = (15, 60, 150, 400), (3, 20)
 THRESHOLDS = (0.15, 0.3, 0.45, 0.6, 0.8, 1.0, 1.2)  # x target
 KERNEL, KERNEL_CELLS, KERNEL_S = ("kernel", "simulator"), 12, 60.0
-OWN = ("ensemble", "single")  # schemes that differ by target
+OWN = ("ensemble", "single")  # schemes that differ by target, as ensembles by their files do
+THRESHOLD_COUNT = 14
 SCHEMES = (*OWN, "default", "cubic", "bbr", "bbr3", "vegas")
-
-
-def _paths(**changes: Any) -> PathsSettings:
-    """The undisturbed path with changes, as a distribution whose ranges are mostly single values."""
-    path = {"name": "condition", "rtt_ms": (100, 100), "buffer_pkts": (1000, 1000)}
-    return PathsSettings.model_validate(path | changes)
-
-
-def _always(low: float, high: float | None = None, **more: Any) -> dict[str, Any]:
-    return {"share": 1, "between": (low, high or low), **more}
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A row. beside: a second flow's algorithm, in the middle third of the time; `own`: the first one's, throughout."""
-
-    name: str
-    paths: PathsSettings = field(default_factory=_paths)
-    beside: str | None = None
-    has_criterion: bool = True
-
-
-CONDITIONS = (
-    Condition("undisturbed"),
-    *(Condition(f"RTT {ms} ms", _paths(rtt_ms=(ms, ms))) for ms in (20, 50, 200, 250)),
-    *(Condition(f"buffer {pkts} pkts", _paths(buffer_pkts=(pkts, pkts))) for pkts in (50, 200)),
-    Condition("CoDel", _paths(codel=1)),
-    Condition("loss 0.1 %", _paths(loss=_always(0.001))),
-    Condition("loss 1 %", _paths(loss=_always(0.01)), has_criterion=False),
-    *(Condition(f"ACKs every {ms} ms", _paths(ack_interval_ms=[_always(ms)])) for ms in (5, 20, 40)),
-    *(Condition(f"jitter {ms} ms", _paths(jitter_ms=_always(ms))) for ms in (10, 30)),
-    Condition("holds 10-40 ms", _paths(hold_ms=_always(40))),
-    Condition("stalls 5-50 ms", _paths(stall_ms=_always(5, 50, every_s=(0.5, 5)))),
-    Condition("outages of 1 s", _paths(outage_s=_always(1, every_s=(30, 30)))),
-    Condition("drawn: cellular", PathsSettings.model_validate(load_paths("cellular"))),
-    Condition("CUBIC beside it", beside="cubic", has_criterion=False),
-    Condition("BBR beside it", beside="bbr", has_criterion=False),
-    Condition("two flows", beside="own", has_criterion=False),
-)
-
-
-class Place(NamedTuple):
-    """Where and how long a flow runs."""
-
-    recording: Recording
-    start_s: float
-    duration_s: float
 
 
 class Pooled(NamedTuple):
@@ -118,34 +72,6 @@ class Pooled(NamedTuple):
     delay: Delays
     used: float
     fairness: float | None = None
-
-
-def places_of(recordings: Sequence[Recording], flows: int) -> list[Place]:
-    """Places of flows of FLOW_S, or of a whole shorter recording: so many in each dataset, spread evenly over it."""
-    found = []
-    for dataset in sorted({r.dataset for r in recordings}):
-        starts = [
-            Place(r, start_s, min(FLOW_S, r.duration_s))
-            for r in recordings
-            if r.dataset == dataset
-            for start_s in range(0, max(int(r.duration_s - FLOW_S), 0) + 1, 30)
-        ]
-        count = min(len(starts), flows)
-        found += [starts[(2 * i + 1) * len(starts) // (2 * count)] for i in range(count)]
-    return found
-
-
-def scenarios_of(condition: Condition, places: Sequence[Place], flow: FlowSpec) -> list[Scenario]:
-    found = []
-    for seed, (recording, start_s, duration_s) in enumerate(places, 1):
-        link = condition.paths.draw(f"{recording.name} {start_s}", seed=1, duration_s=duration_s)
-        flows = [flow] * (2 if condition.beside == "own" else 1)
-        if condition.beside not in (None, "own"):
-            flows.append(FlowSpec(cca=condition.beside, start_s=duration_s / 3, stop_s=2 * duration_s / 3))
-        spec = LinkSpec(trace=recording.trace, start_ms=round(start_s * 1000), **link)
-        name = f"{condition.name} on {recording.name}"
-        found.append(Scenario(name=name, link=spec, flows=tuple(flows), duration_s=duration_s, seed=seed))
-    return found
 
 
 def _run(
@@ -215,6 +141,29 @@ def _perfect(
     return [{**cell_of(runs[i], t), "values": points[i]} for t in targets for i in [best_within(runs, t, WITHIN)]]
 
 
+def matched(runs: Sequence[Pooled], target: DelayClass, delay_ms: float) -> Pooled:
+    """The most use with this delay, between the runs: those of one parameter set with several thresholds."""
+    by_delay = sorted((run.delay.percentile_ms(target.percentile), run) for run in runs)
+    delays_ms = [delay for delay, _ in by_delay]
+    used = np.maximum.accumulate([run.used for _, run in by_delay])
+    nearest = by_delay[int(np.argmin(np.abs(np.subtract(delays_ms, delay_ms))))][1]
+    return nearest._replace(used=float(np.interp(delay_ms, delays_ms, used)))
+
+
+def _thresholds_of(cca: str) -> list[dict[str, int]]:
+    """Values of the parameter that tracking moves, over its whole range.
+
+    Raises:
+        TrainingError: the algorithm has none.
+    """
+    tracked = [spec for spec in abi.ALGORITHMS[cca].params if spec.kind == "tracked"]
+    if not tracked:
+        raise TrainingError(f"--matched: expected an algorithm whose parameter can be tracked, got {cca}")
+    [spec] = tracked
+    values = np.geomspace(max(spec.minimum, 1), spec.maximum, THRESHOLD_COUNT)
+    return [{spec.name: round(value)} for value in values]
+
+
 def shortfalls(cells: dict[str, Any], target_ms: float) -> list[str]:
     """How the ensemble falls short at a target. Without perfect knowledge, only where its delay is too long."""
     own, perfect = cells["ensemble"], cells.get("perfect")
@@ -223,36 +172,60 @@ def shortfalls(cells: dict[str, Any], target_ms: float) -> list[str]:
     return ["delay"] * (kept and own["p95_queueing_delay_ms"] > MOST_EXCESS * target_ms) + ["use"] * is_idle
 
 
+def _trials_of(ensemble: Ensemble, others: Mapping[str, Ensemble]) -> dict[str, list[Trial]]:
+    """The trials of `ensemble`, and of the others by name: one for each of its classes, or one for all.
+
+    Raises:
+        TrainingError: one of the others has several classes, which are not those of `ensemble`.
+    """
+    found = {}
+    for name, one in {"ensemble": ensemble, **others}.items():
+        if one.classes != ensemble.classes and len(one.classes) > 1:
+            raise TrainingError(f"{name}: expected the targets of the ensemble, or a single one; it has other ones")
+        text = table_text(one, Deployment("evaluation", "validated", 1))
+        found[name] = [Trial(one.cca, ensemble_text=text)] * (1 if len(one.classes) == 1 else len(ensemble.classes))
+    return found
+
+
 def run_conditions(
     ensemble: Ensemble,
     places: Sequence[Place],
     *,
     conditions: Sequence[Condition] = CONDITIONS,
     schemes: Sequence[str] = SCHEMES,
+    others: Mapping[str, Ensemble] | None = None,
     perfect: bool = False,
+    with_matched: bool = False,
     threads: int | None = None,
     advance: Callable[[str], None] = lambda _name: None,
 ) -> list[dict[str, Any]]:
     """A row for each condition, with the cells of each target by scheme. advance: called after each, with its name.
 
+    others: the ensembles of those schemes that are neither OWN nor algorithms. An ensemble with a single class runs
+    with it for all targets.
+
     Raises:
-        TrainingError: perfect knowledge of an algorithm other than GR.
+        TrainingError: perfect knowledge of an algorithm other than GR, an ensemble with other classes, or
+            `with_matched` for an algorithm without a parameter that tracking moves.
     """
     if perfect and ensemble.cca != "gr":
         raise TrainingError(f"--perfect: expected an ensemble of gr, got one of {ensemble.cca}")
-    text = table_text(ensemble, Deployment("evaluation", "validated", 1))
-    own = {"ensemble": [Trial(ensemble.cca, ensemble_text=text)] * len(ensemble.classes)}
+    own = _trials_of(ensemble, others or {})
     if "single" in schemes:
         own["single"] = [Trial(ensemble.cca, values) for values in require_singles(ensemble)]
+    thresholds = [Trial(ensemble.cca, values) for values in _thresholds_of(ensemble.cca)] if with_matched else []
     rows = []
     for condition in conditions:
         known = _perfect(condition, places, ensemble, threads=threads) if perfect and not condition.beside else []
         targets, runs = [], dict[str, Pooled]()
+        varied = _run(condition, places, thresholds, delay_class=0, threads=threads) if thresholds else []
         for c, target in enumerate(ensemble.classes):
-            names = [scheme for scheme in schemes if c == 0 or scheme in OWN]
-            trials = [own[s][c] if s in OWN else Trial(ensemble.cca if s == "default" else s) for s in names]
+            names = [scheme for scheme in schemes if c == 0 or len(own.get(scheme, ())) > 1]
+            trials = [own[s][c] if s in own else Trial(ensemble.cca if s == "default" else s) for s in names]
             runs |= zip(names, _run(condition, places, trials, delay_class=c, threads=threads), strict=True)
-            cells = {s: cell_of(runs[s], target) for s in schemes} | ({"perfect": known[c]} if known else {})
+            if varied:
+                runs["matched"] = matched(varied, target, runs["ensemble"].delay.percentile_ms(target.percentile))
+            cells = {s: cell_of(run, target) for s, run in runs.items()} | ({"perfect": known[c]} if known else {})
             target_ms = target.queueing_delay_us / 1000
             short_of = shortfalls(cells, target_ms) if condition.has_criterion else []
             targets.append({"target_ms": target_ms, **cells, "short_of": short_of})
@@ -327,11 +300,13 @@ def _lines(rows: Sequence[dict[str, Any]], schemes: Sequence[str]) -> list[str]:
 @of_ensemble
 @click.option("--flows", type=click.IntRange(1), default=12, show_default=True, help="Flows of each dataset")
 @click.option("--schemes", metavar='"SCHEME1 SCHEME2..."', default=" ".join(SCHEMES[len(OWN) + 1 :]),
-              show_default=True, help="Other algorithms")  # fmt: skip
+              show_default=True, help="Other algorithms, and ensembles by their files (FILE.json)")  # fmt: skip
 @click.option("--perfect", is_flag=True, help="Search the best parameters of each cell, and apply the criterion")
+@click.option("--matched", "with_matched", is_flag=True, help="Add the defaults at the ensemble's delay")
 @click.option("--runner", type=click.Choice(["simulator", "mahimahi"]), default="simulator", show_default=True,
               help=f"mahimahi: {KERNEL_CELLS} cells on this machine's kernel, beside the simulator")  # fmt: skip
-def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: bool, runner: str) -> None:
+def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: bool, with_matched: bool,
+               runner: str) -> None:  # fmt: skip
     """Run an ensemble over disturbed paths, and beside other flows.
 
     A cell has the 95th percentile of the queueing delay in ms, and the used share of the link in %.
@@ -339,10 +314,12 @@ def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: boo
     \b
     Example:
       ccatune report robustness gr.json --dataset pqsa-4g --perfect
+      ccatune report robustness sira.json --matched --schemes "gr.json cubic bbr"
     """
     if runner == "mahimahi" and perfect:
         raise click.UsageError("--perfect: expected it without --runner mahimahi, which searches nothing")
     names = (*OWN, "default", *words_of(schemes))
+    others = {name: Ensemble.load(name) for name in names if name.endswith(".json")}
     with given.read() as (ensemble, _, recordings, terminal):
         terminal.phase("running flows", total=len(CONDITIONS) if runner == "simulator" else KERNEL_CELLS)
         places = places_of(recordings, flows)
@@ -354,9 +331,10 @@ def robustness(*, given: ReportArguments, flows: int, schemes: str, perfect: boo
             lines += [f"left out: {name}: {reason}" for name, reason in left_out.items()]
             echo(json.dumps({"rows": rows, "left_out": left_out}, indent=1) if given.as_json else "\n".join(lines))
             return
-        rows = run_conditions(ensemble, places, schemes=names, perfect=perfect,
-                              threads=given.threads, advance=lambda _name: terminal.advance(1))  # fmt: skip
-    lines = _lines(rows, (*names, *["perfect"] * perfect))
+        rows = run_conditions(ensemble, places, schemes=names, others=others, perfect=perfect,
+                              with_matched=with_matched, threads=given.threads,
+                              advance=lambda _name: terminal.advance(1))  # fmt: skip
+    lines = _lines(rows, (*names, *["matched"] * with_matched, *["perfect"] * perfect))
     line = f"delay within {MOST_EXCESS} x target, {LEAST_USED:.0%} of the link used, where perfect knowledge does"
     if perfect:
         finish(rows, lines, line=line, as_json=given.as_json)

@@ -25,7 +25,8 @@ from kmod.ensemble import Ensemble
 from kmod.tables import Column, table_lines
 from training.errors import TrainingError
 from training.reports.arguments import ReportArguments, finish, of_ensemble
-from training.reports.robustness import Condition, Place, run_conditions
+from training.reports.conditions import Condition, Place
+from training.reports.robustness import run_conditions
 
 MOST_POINTS = 0.03
 MOST_DELAY_SHARE = 0.15

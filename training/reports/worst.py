@@ -43,9 +43,10 @@ from kmod.tables import Column, table_lines
 from kmod.terminal import echo
 from training.errors import TrainingError
 from training.progress import Progress
-from training.reports import robustness
+from training.reports import conditions, robustness
 from training.reports.arguments import ReportArguments, of_ensemble
-from training.reports.robustness import FLOW_S, MOST_EXCESS, Condition, Place, Pooled
+from training.reports.conditions import FLOW_S, Condition, Place
+from training.reports.robustness import MOST_EXCESS, Pooled
 from training.searches.dds import AnnealingSettings, DdsSearch
 from training.searches.search import Score
 from training.searches.space import Dimension, Space
@@ -99,7 +100,7 @@ class Judge:
         """The run."""
         path, place = self.place(at)
         condition = Condition("worst", PathsSettings(name="worst", **dict(path)))
-        return robustness.scenarios_of(condition, [place], FlowSpec(delay_class=target))[0]
+        return conditions.scenarios_of(condition, [place], FlowSpec(delay_class=target))[0]
 
     def owns(self, every: Sequence[Sequence[float]], target: int) -> list[Pooled]:
         """The ensemble's run on each path."""
@@ -189,10 +190,6 @@ def write_worst(judge: Judge, found: Sequence[Judged], folder: Path, *, share: f
     def write(name: str, document: dict[str, Any]) -> None:
         write_file(folder / name, yaml.safe_dump(document, sort_keys=False, default_flow_style=None).encode())
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TrainingError(f"--out {folder}: expected a folder to write to, got {error.strerror}") from error
     judge.ensemble.save(folder / "ensemble.json")
     for number, one in enumerate(found, 1):
         scenario, trace = judge.scenario(one.at, one.target), judge.place(one.at)[1].recording.trace
@@ -238,6 +235,11 @@ def worst(*, given: ReportArguments, paths_name: str | None, draws: int, evaluat
       ccatune report worst gr.json --part train --out worst
       ccatune report worst gr.json --draws 300 --evaluations 0
     """
+    if out is not None:
+        try:
+            out.mkdir(parents=True, exist_ok=True)  # before the search, which takes minutes
+        except OSError as error:
+            raise TrainingError(f"--out {out}: expected a folder to write to, got {error.strerror}") from error
     with given.read() as (ensemble, study, recordings, terminal):
         paths = read_paths(paths_name) if paths_name else getattr(study.workload, "paths", None)
         if ensemble.cca != "gr" or paths is None:

@@ -150,7 +150,7 @@ def _row(
 
 def against_lines(figures: dict[str, Any]) -> list[str]:
     """Return the table as lines of text."""
-    head = f"{'scheme':<22} {'Mbit/s':>7} {'used':>7} {'p95 delay':>10} {'median':>9} {'loss':>7} within"
+    head = f"{'scheme':<22} {'Mbit/s':>7} {'used':>7} {'queue p95':>10} {'median':>9} {'loss':>7} within"
     rows = [
         f"{row['scheme']:<22} {row['throughput_mbps']:>7.2f} {row['utilization']:>7.1%} "
         f"{row['p95_queueing_delay_ms']:>7.0f} ms {row['median_queueing_delay_ms']:>6.0f} ms {row['loss']:>7.2%} "

@@ -42,7 +42,9 @@ def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
 @click.option("--require-gain", is_flag=True,
               help="Exit 1 unless at every target more levels hold than with the best single set, at no less "
               "utilisation")  # fmt: skip
-@click.option("--against", metavar='"SCHEME1 SCHEME2..."', help="Compare with these schemes on this machine's kernel")
+@click.option(
+    "--against", metavar='"SCHEME1 SCHEME2..."', help='Compare with these schemes ("": none) on this machine\'s kernel'
+)
 @click.option("--pieces", type=click.IntRange(1, 1000), default=4, show_default=True,
               help="With --against: pieces of the recordings")  # fmt: skip
 @click.option(

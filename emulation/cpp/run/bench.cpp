@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Measures what an ACK costs in the core alone, without the simulator around it.
-// Each algorithm processes the same generated ACKs; GR runs with its epoch clock.
+// Each algorithm processes the same generated ACKs; GR and SIRA run with their epoch clock.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
@@ -17,6 +17,7 @@
 #include "gr_flow.h"
 #include "reno.h"
 #include "sent_log.h"
+#include "sira_flow.h"
 
 namespace nb = nanobind;
 
@@ -70,15 +71,16 @@ double ns_per_ack(std::uint32_t count, Step&& step) {
     return spent.count() / count;
 }
 
-double gr_ns(std::uint32_t count) {
-    gr_params params;
-    cca_params_init(&params, CCA_ID_gr);
+// Measures an algorithm of control mode with its epoch clock, given its functions.
+template <class Params, class Flow, auto kInit, auto kOnAck>
+double flow_ns(std::uint32_t id, std::uint32_t count) {
     const cca_start start = typical_start();
-    gr_flow flow;
+    Params params;
+    Flow flow;
     cca_decision decision;
-    gr_flow_init(&flow, &params, &start, 0, 0, &decision);
-    const double ns =
-        ns_per_ack(count, [&](const cca_ack& ack) { gr_flow_on_ack(&flow, &params, nullptr, &ack, &decision); });
+    cca_params_init(&params, id);
+    kInit(&flow, &params, &start, 0, 0, &decision);
+    const double ns = ns_per_ack(count, [&](const cca_ack& ack) { kOnAck(&flow, &params, nullptr, &ack, &decision); });
     keep(decision);
     return ns;
 }
@@ -112,7 +114,7 @@ double cubic_ns(std::uint32_t count) {
     return ns;
 }
 
-// Measures an algorithm of control mode, given its functions.
+// The same without an epoch clock.
 template <class Params, class State, auto kInit, auto kOnAck>
 double control_ns(std::uint32_t id, std::uint32_t count) {
     const cca_start start = typical_start();
@@ -144,7 +146,8 @@ double sent_log_ns(std::uint32_t count) {
 }
 
 std::map<std::string, double> core_ns(std::uint32_t acks) {
-    return {{"gr", gr_ns(acks)},
+    return {{"gr", flow_ns<gr_params, gr_flow, gr_flow_init, gr_flow_on_ack>(CCA_ID_gr, acks)},
+            {"sira", flow_ns<sira_params, sira_flow, sira_flow_init, sira_flow_on_ack>(CCA_ID_sira, acks)},
             {"reno", reno_ns(acks)},
             {"cubic", cubic_ns(acks)},
             {"bbr", control_ns<bbr1_params, bbr1_state, bbr1_init, bbr1_on_ack>(CCA_ID_bbr, acks)},

@@ -207,8 +207,8 @@ def test_a_class_of_flows_through_a_proxy_is_the_default_of_the_algorithm() -> N
 
 
 def test_what_a_proxy_over_mahimahi_cannot_do_is_refused_by_name() -> None:
-    with pytest.raises(EmulationError, match=r"it: proxy: the runner mahimahi has no HAProxy; install"):
-        to_job(split(None, FlowSpec(cca="bbr")), HOST)
+    with pytest.raises(EmulationError, match=r"it: proxy: the runner vm has no HAProxy; use the runner mahimahi"):
+        to_job(split(None, FlowSpec(cca="bbr")), replace(HOST, name="vm"))
     runner = replace(HOST, haproxy="/usr/sbin/haproxy")
     with pytest.raises(EmulationError, match=r"it: proxy\.link\.acks: .* cannot do that yet"):
         to_job(split({"acks": {"interval_ms": 10}}, FlowSpec(cca="bbr")), runner)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from training.reports import robustness
 from training.reports import search as search_report
 from training.reports.bound import bounds
 from training.reports.cli import report
-from training.reports.robustness import CONDITIONS, Place, places_of, run_conditions, shortfalls
+from training.reports.conditions import CONDITIONS, Place, places_of
+from training.reports.robustness import run_conditions, shortfalls
 from training.reports.search import SearchReport, halves, state_cases
 from training.reports.synthetic import run_both
 from training.searches import SobolChoice
@@ -96,6 +98,29 @@ def test_perfect_knowledge_uses_no_less_than_a_single_set_that_keeps_the_target(
                 assert perfect["utilization"] >= single["utilization"]
             assert perfect["values"]
         assert row["holds"] == (not any(cells["short_of"] for cells in row["targets"]))
+
+
+def test_the_defaults_at_the_delay_of_the_ensemble_use_less_than_the_best_set_of_the_cell(trained: Ensemble) -> None:
+    [row] = run_conditions(trained, places_of(UNSEEN, 4), conditions=CONDITIONS[:1], perfect=True, with_matched=True)
+    for cells in row["targets"]:
+        own, at_equal_delay = cells["ensemble"], cells["matched"]
+        assert at_equal_delay["p95_queueing_delay_ms"] == pytest.approx(own["p95_queueing_delay_ms"], rel=0.2)
+        assert cells["default"]["utilization"] != at_equal_delay["utilization"]
+    first = row["targets"][0]
+    assert first["matched"]["utilization"] <= first["perfect"]["utilization"]
+
+
+def test_an_ensemble_beside_it_runs_with_the_same_targets_or_a_single_one(trained: Ensemble) -> None:
+    one = replace(trained, classes=trained.classes[:1], rows=trained.rows[:: len(trained.classes)], provenance={})
+    places, schemes = places_of(UNSEEN, 2), ["ensemble", "itself.json", "one.json"]
+    others = {"itself.json": trained, "one.json": one}
+    [row] = run_conditions(trained, places, conditions=CONDITIONS[:1], schemes=schemes, others=others)
+    first, second = row["targets"]
+    assert first["ensemble"] == first["itself.json"] == first["one.json"] == second["one.json"]
+    assert second["ensemble"] == second["itself.json"]
+    swapped = replace(trained, classes=trained.classes[::-1], provenance={})
+    with pytest.raises(TrainingError, match=r"it\.json: expected the targets of the ensemble, or a single one"):
+        run_conditions(trained, places, conditions=CONDITIONS[:1], others={"it.json": swapped})
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The algorithms in BPF (kmod/bpf), through ccatune-bpf: in place of the modules, and on some lines beside them.
 
-A flow of each that has a table lives under one that is replaced. On the lines that run all programs GR's and ROCCET's
-live through everything that record.py has. On the others ROCCET's has losses and pauses only. R-TCP's has these, and a
-second flow of it meets a policer, until it is capped. A line's verifier may refuse R-TCP's object. Where the job says
-that it is brief there is one flow, of GR, which has losses only, and none is left without its algorithm. Recordings are
+A flow of each that the job names lives under a table that is replaced. On the lines that run all programs GR's and
+ROCCET's live through everything that record.py has. On the others ROCCET's has losses and pauses only. R-TCP's has
+these, and a second flow of it meets a policer, until it is capped. A line's verifier may refuse R-TCP's object. Where
+the job says that it is brief the flow has losses only, and none is left without its algorithm. Recordings are
 left in the shared folder as bpf-ALGORITHM.recording. At the end nothing of BPF is in the kernel.
 """
 
@@ -32,8 +32,6 @@ from kmod.bpf_host import BPF_CCAS, BpfHost  # noqa: E402 - found on the path ju
 PROGRAM = REPOSITORY / "build" / "bpf" / "ccatune-bpf"
 FILE_SYSTEM = Path("/sys/fs/bpf")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-# Those with a table.
-TUNED = ("gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "sira")
 POLICED = {"rate": "5mbit", "burst_bytes": 500_000}
 _ACKED = 120  # offset of tcpi_bytes_acked, include/uapi/linux/tcp.h
 
@@ -230,8 +228,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         seen["refused"] = {cca: why for cca, why in refused.items() if why}
         seen |= {"before": before, "loaded": host.loaded(), "in kernel": in_kernel()}
         with inside.chain(), inside.receiver():
-            tuned = TUNED[:1] if job["brief"] else TUNED
-            seen["flows"] = {cca: one_flow(host, cca, job) for cca in tuned if not refused[cca]}
+            seen["flows"] = {cca: one_flow(host, cca, job) for cca in job["bpf_flows"] if not refused[cca]}
             if not job["brief"]:
                 seen["unloaded under a flow"] = unloaded_under_a_flow(host, "cubic")
             for cca in host.loaded():
