@@ -141,13 +141,13 @@ def _perfect(
     return [{**cell_of(runs[i], t), "values": points[i]} for t in targets for i in [best_within(runs, t, WITHIN)]]
 
 
-def matched(runs: Sequence[Pooled], target: DelayClass, delay_ms: float) -> Pooled:
-    """The most use with this delay, between the runs: those of one parameter set with several thresholds."""
-    by_delay = sorted((run.delay.percentile_ms(target.percentile), run) for run in runs)
-    delays_ms = [delay for delay, _ in by_delay]
-    used = np.maximum.accumulate([run.used for _, run in by_delay])
-    nearest = by_delay[int(np.argmin(np.abs(np.subtract(delays_ms, delay_ms))))][1]
-    return nearest._replace(used=float(np.interp(delay_ms, delays_ms, used)))
+def matched(runs: Sequence[Pooled], target: DelayClass, delay_ms: float) -> dict[str, Any]:
+    """The cell with the most use at this delay, between the runs: those of a parameter set with several thresholds."""
+    by_delay = sorted(runs, key=lambda run: run.delay.percentile_ms(target.percentile))
+    delays_ms = [run.delay.percentile_ms(target.percentile) for run in by_delay]
+    used = np.interp(delay_ms, delays_ms, np.maximum.accumulate([run.used for run in by_delay]))
+    reached_ms = float(np.clip(delay_ms, delays_ms[0], delays_ms[-1]))
+    return {"p95_queueing_delay_ms": round(reached_ms, 1), "utilization": round(float(used), 4)}
 
 
 def _thresholds_of(cca: str) -> list[dict[str, int]]:
@@ -223,9 +223,9 @@ def run_conditions(
             names = [scheme for scheme in schemes if c == 0 or len(own.get(scheme, ())) > 1]
             trials = [own[s][c] if s in own else Trial(ensemble.cca if s == "default" else s) for s in names]
             runs |= zip(names, _run(condition, places, trials, delay_class=c, threads=threads), strict=True)
+            cells = {s: cell_of(runs[s], target) for s in schemes} | ({"perfect": known[c]} if known else {})
             if varied:
-                runs["matched"] = matched(varied, target, runs["ensemble"].delay.percentile_ms(target.percentile))
-            cells = {s: cell_of(run, target) for s, run in runs.items()} | ({"perfect": known[c]} if known else {})
+                cells["matched"] = matched(varied, target, cells["ensemble"]["p95_queueing_delay_ms"])
             target_ms = target.queueing_delay_us / 1000
             short_of = shortfalls(cells, target_ms) if condition.has_criterion else []
             targets.append({"target_ms": target_ms, **cells, "short_of": short_of})
