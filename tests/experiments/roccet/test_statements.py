@@ -13,7 +13,8 @@ from emulation.traces import Recording, Trace
 from experiments.campaign import Key, Links, Results, Values, judge
 from experiments.roccet import ROCCET
 from experiments.roccet.cases import KINDS, QUANTILES
-from experiments.roccet.recorded import quantile_below, quantile_near, sums_over
+from experiments.figures import sums_over
+from experiments.roccet.recorded import quantile_below, quantile_near
 from experiments.roccet.settings import RoccetSettings, load_settings
 from experiments.roccet.share import all_within
 
