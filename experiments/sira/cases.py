@@ -5,19 +5,20 @@
     sensitivity      SIRA-H with one parameter varied, section V.D
 
     recorded links   whole recordings of a 3G network
-    made links       a Poisson process of opportunities (emulation/traces/poisson.py). Its rate lasts for a second and
-                     varies as the recorded rate does (configs/traces/cellular-3g.json). It is scaled to the mean of the
-                     paper's traces and limited to their bounds
+    made links       a Poisson process of opportunities, whose rate changes from second to second as that of a made link
+                     of this network does. It is scaled to the mean of the paper's traces, smoothed until it varies as
+                     little as they do, and limited to their bounds
 
-Within a second the recordings are even, and their capacity is a third less than that of the paper's links.
+A Poisson process of 6.92 Mbit/s has the variation of the paper's traces over 100 ms. The recordings do not vary within
+a second, and have less capacity than the paper's links.
 
-DEVIATION: the paper does not publish its traces, and gives neither the RTT nor the buffer. Those of the settings are
-choices of this project. Its proxy is no part of the path here: the sender of the data itself runs SIRA.
+DEVIATION: the traces of the paper are not available, and it gives neither the RTT nor the buffer. Those of the settings
+are choices of this project. The paper's proxy is no part of the path here: the sender of the data itself runs SIRA.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -33,11 +34,21 @@ from experiments.sira.settings import LinkRates, Place, SiraSettings
 
 MADE_S, MADE_COUNT = 600.0, 8
 MBPS = OPPORTUNITY_BYTES * 8e-6  # of one opportunity a second
-# The rule of the simulator, and that of the paper: the rate never rises above that of the ACKs, and data that is given
-# back counts once.
-RULES: dict[str, dict[str, int]] = {"our rule": {}, "paper's rule": {"probing": 0, "credit_stays": 0}}
-SCHEMES = {"SIRA": 0, "SIRA-H": 2}  # `compensation`
-TCP = {"CUBIC": FlowSpec(cca="cubic"), "Reno": FlowSpec(cca="reno"), "Vegas": FlowSpec(cca="vegas")}
+# What moves the rate of SIRA-H besides the ACKs (kmod/core/sira.h):
+#
+#   ours    data that was not sent is given back up to the link's rate, and a rate that leaves the queue short rises
+#   text    the same data counts as ACKs, section IV.B: once for each interval of the sliding window
+#   eq. 9   it counts in one interval, which gives back 1/M of it
+RULES: dict[str, dict[str, int]] = {
+    "ours": {}, "text": {"probing": 0, "credit_stays": 1}, "eq. 9": {"probing": 0, "credit_stays": 0},
+}  # fmt: skip
+TCP = ("CUBIC", "Reno", "Vegas")
+SIRA, SIRA_H = "SIRA", "SIRA-H"
+FLOWS = {
+    **{name: FlowSpec(cca=name.lower()) for name in TCP},
+    SIRA: FlowSpec(cca="sira", params={"compensation": 0, "probing": 0}),
+    **{f"{SIRA_H}, {rule}": FlowSpec(cca="sira", params=params) for rule, params in RULES.items()},
+}
 
 
 def links_of(settings: SiraSettings, paths: Sequence[Path]) -> Links:
@@ -50,12 +61,12 @@ def links_of(settings: SiraSettings, paths: Sequence[Path]) -> Links:
 
 
 def with_rates(slow: Sequence[Recording], rates: LinkRates) -> list[Recording]:
-    """Links whose rate in each second is that of these recordings, scaled to a mean and then limited to the bounds."""
+    """Links whose rate in each second is that of these recordings, scaled, smoothed and then limited to the bounds."""
     mean_mbps = float(np.mean([recording.trace.mean_rate_mbps for recording in slow]))
     found = []
     for number, recording in enumerate(slow):
-        mbps = recording.trace.bin_counts(1000) * MBPS * rates.mean_mbps / mean_mbps
-        mbps = np.clip(_smooth(mbps, rates.smooth_s), rates.least_mbps, rates.most_mbps)
+        scaled = recording.trace.bin_counts(1000).astype(np.float64) * MBPS * rates.mean_mbps / mean_mbps
+        mbps = np.clip(_smooth(scaled, rates.smooth_s), rates.least_mbps, rates.most_mbps)
         # A Poisson process of which each point is kept with a probability is one with the rate times this probability.
         fast = make_poisson(rates.most_mbps, duration_s=len(mbps), seed=number)
         seconds = np.minimum(fast.opportunities_ms // 1000, len(mbps) - 1)
@@ -71,30 +82,24 @@ def _smooth(values: Values, width: int) -> Values:
     return np.convolve(padded, np.full(width, 1 / width), mode="valid")
 
 
-def sira(scheme: str, rule: str, **params: int) -> FlowSpec:
-    """A flow of SIRA or SIRA-H."""
-    return FlowSpec(cca="sira", params={"compensation": SCHEMES[scheme], **RULES[rule], **params})
-
-
-def flow_cases(settings: SiraSettings, links: Links, *, schemes: Sequence[str]) -> Iterator[Case]:
-    """Each algorithm over the same pieces of each place's links; SIRA and SIRA-H with both rules."""
-    for name, place in settings.places.items():
+def flow_cases(settings: SiraSettings, links: Links, *, names: Iterable[str]) -> Iterator[Case]:
+    """Each of these flows over the same pieces of each place's links."""
+    for at, place in settings.places.items():
         pieces = _pieces(settings, links, place, settings.runs)
-        for scheme in schemes:
-            flows = {"": TCP[scheme]} if scheme in TCP else {rule: sira(scheme, rule) for rule in RULES}
-            for rule, flow in flows.items():
-                yield Case(("flow", name, scheme, rule), partial(_runs, settings, place, pieces, flow), figures)
+        for name in names:
+            yield Case(("flow", at, name), partial(_runs, settings, place, pieces, FLOWS[name]), figures)
 
 
 def varied_cases(settings: SiraSettings, links: Links) -> Iterator[Case]:
-    """SIRA-H with each value of each parameter."""
-    for name, place in settings.places.items():
+    """SIRA-H with each value of each parameter, by each rule."""
+    for at, place in settings.places.items():
         pieces = _pieces(settings, links, place, settings.varied.runs)
-        for rule in RULES:
+        for rule, params in RULES.items():
             for parameter, values in settings.varied.values.items():
                 for value in values:
-                    runs = partial(_runs, settings, place, pieces, sira("SIRA-H", rule, **{parameter: value}))
-                    yield Case(("varied", name, rule, parameter, f"{value}"), runs, figures)
+                    flow = FlowSpec(cca="sira", params={**params, parameter: value})
+                    runs = partial(_runs, settings, place, pieces, flow)
+                    yield Case(("varied", at, rule, parameter, f"{value}"), runs, figures)
 
 
 def _pieces(settings: SiraSettings, links: Links, place: Place, runs: int) -> list[Recording]:

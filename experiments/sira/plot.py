@@ -14,38 +14,33 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from emulation.figure import PALETTE, new_figure
 from emulation.run.plot import INK
 from experiments.figures import dress
-from experiments.sira.cases import RULES, SCHEMES, TCP
-from experiments.sira.statements import SiraResults, flow_views
+from experiments.sira.cases import FLOWS, SIRA_H
+from experiments.sira.statements import SiraResults
 from training.intervals import interval_of
 
 # Mean queueing delay (ms), its 95th percentile (ms), throughput (Mbit/s): Table 1 and section V.B.
 PAPER = {
     "CUBIC": (483.1, 895.7, 6.77), "Reno": (520.2, 981.6, 6.30), "Vegas": (127.5, 211.4, 5.16),
-    "SIRA": (203.7, 363.3, 6.67), "SIRA-H": (17.8, 90.2, 6.24),
+    "SIRA": (203.7, 363.3, 6.67), SIRA_H: (17.8, 90.2, 6.24),
 }  # fmt: skip
-COLOURS = dict(zip((*TCP, *SCHEMES), PALETTE, strict=False))
-MARKS = dict(zip(RULES, "os", strict=True))
+COLOURS = dict(zip(PAPER, PALETTE, strict=False))
+MARKS = dict(zip(FLOWS, "ooooo^s", strict=True))
 
 
 def draw(results: SiraResults) -> Figure:
     """The figure of the first place, with the algorithms that were run."""
     figure = new_figure(10, 4.2)
-    place = next(iter(results.settings.places))
-    mean_mbps = results.settings.rates.mean_mbps
-    for axes, delay, use in zip(figure.subplots(1, 2), ("mean_ms", "p95_ms"), ("mbps", "utilization"), strict=True):
-        scale = 1 if use == "mbps" else 100
-        for rule in RULES:
-            get = flow_views(results)[f"{place}, {rule}"]
-            for scheme in COLOURS:
-                if ("flow", place, scheme, "" if scheme in TCP else rule) not in results.cases:
-                    continue
-                x, y = get(scheme, delay), scale * get(scheme, use)
-                label = scheme if scheme in TCP else f"{scheme}, {rule}"
-                axes.errorbar(x.mean(), y.mean(), interval_of(y), interval_of(x), color=COLOURS[scheme], ms=6,
-                              marker=MARKS[rule], label=None if scheme in TCP and rule != next(iter(RULES)) else label)  # fmt: skip
-        for scheme, (mean_ms, p95_ms, mbps) in PAPER.items():
-            x_ms, y = (mean_ms, mbps) if use == "mbps" else (p95_ms, 100 * mbps / mean_mbps)
-            axes.plot(x_ms, y, "D", ms=6, mfc="none", mec=COLOURS[scheme], label=f"{scheme}, paper")
+    at, mean_mbps = next(iter(results.settings.places)), results.settings.rates.mean_mbps
+    for axes, delay in zip(figure.subplots(1, 2), ("mean_ms", "p95_ms"), strict=True):
+        use, scale = ("mbps", 1) if delay == "mean_ms" else ("utilization", 100)
+        for name in FLOWS:
+            if (case := results.cases.get(("flow", at, name))) is not None:
+                x, y = case[delay], scale * case[use]
+                axes.errorbar(x.mean(), y.mean(), interval_of(y), interval_of(x), label=name, ms=6, ls="",
+                              marker=MARKS[name], color=COLOURS[name.partition(",")[0]])  # fmt: skip
+        for name, (mean_ms, p95_ms, mbps) in PAPER.items():
+            point = (mean_ms, mbps) if use == "mbps" else (p95_ms, 100 * mbps / mean_mbps)
+            axes.plot(*point, "D", ms=6, mfc="none", mec=COLOURS[name], label=f"{name}, paper")
         _finish(axes, delay=delay, use=use)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
