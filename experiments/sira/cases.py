@@ -9,8 +9,8 @@
                      of this network does. It is scaled to the mean of the paper's traces, smoothed until it varies as
                      little as they do, and limited to their bounds
 
-A Poisson process of 6.92 Mbit/s has the variation of the paper's traces over 100 ms. The recordings do not vary within
-a second, and have less capacity than the paper's links.
+A Poisson process of 6.92 Mbit/s varies over 100 ms nearly as the paper's traces do. The recordings do not vary within a
+second, and have less capacity than the paper's links.
 
 DEVIATION: the traces of the paper are not available, and it gives neither the RTT nor the buffer. Those of the settings
 are choices of this project. The paper's proxy is no part of the path here: the sender of the data itself runs SIRA.

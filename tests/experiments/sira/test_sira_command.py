@@ -33,13 +33,13 @@ def links() -> Links:
 
 
 @pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The configuration with short runs, over short made links."""
+def small(tmp_path: Path, links: Links, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The configuration with few runs, over links that are made once for all tests."""
     monkeypatch.setattr(sira.cases, "default_traces", lambda: None)
-    monkeypatch.setattr(sira.cases, "MADE_S", 60.0)
+    monkeypatch.setattr(sira.cases, "make_recordings", lambda *_model, **_options: links.recordings["recorded"])
     document = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     values = {name: [its[1], its[-1]] for name, its in document["varied"]["values"].items()}
-    document |= {"runs": 5, "segment_s": 30, "varied": {"runs": 5, "values": values}}
+    document |= {"runs": 5, "segment_s": 300, "varied": {"runs": 5, "values": values}}
     document |= {"model": str(CONFIG.parent / document["model"])}
     document["places"] = {at: document["places"][at] for at in ("made", "disturbed")}
     (tmp_path / "sira.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
