@@ -102,16 +102,16 @@ def pieces_of(recordings: Sequence[Recording], *, length_s: float, most: int) ->
     """
     length_ms = round(length_s * 1000)
     found = [
-        recording.cut(start_ms, start_ms + length_ms)
+        (recording, start_ms)
         for recording in recordings
         for start_ms in range(0, recording.trace.period_ms - length_ms + 1, length_ms)
         if recording.trace.capacity_bytes(start_ms, start_ms + length_ms) >= LEAST_BYTES
     ]
     if len(found) < LEAST_SEEDS:
         raise TrainingError(f"recordings: expected {LEAST_SEEDS} pieces of {length_s:g} s or more, got {len(found)}")
-    if len(found) <= most:
-        return found
-    return [found[round(i * (len(found) - 1) / (most - 1))] for i in range(most)]
+    if len(found) > most:
+        found = [found[round(i * (len(found) - 1) / (most - 1))] for i in range(most)]
+    return [recording.cut(start_ms, start_ms + length_ms) for recording, start_ms in found]
 
 
 def as_they_are(results: Results[Any]) -> Mapping[str, Any]:
