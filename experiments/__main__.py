@@ -15,6 +15,7 @@ EXPERIMENTS = {
     ),
     "roccet": LazyCommand("experiments.roccet:command", "", "The ROCCET paper with the simulator"),
     "rtcp": LazyCommand("experiments.rtcp:command", "", "R-TCP 2026 with the simulator"),
+    "sira": LazyCommand("experiments.sira:command", "", "The SIRA-H paper with the simulator"),
 }
 
 

@@ -32,7 +32,7 @@ from emulation.run.qos import QoS
 from emulation.run.simulator import core_version, default_threads, simulate
 from emulation.scenario.model import Scenario, canonical_text
 from emulation.scenario.path import Frozen
-from emulation.traces import Recording
+from emulation.traces import OPPORTUNITY_BYTES, Recording
 from experiments.figures import Statement, number, row_of
 from kmod.ensemble import write_atomically
 from training.errors import TrainingError
@@ -46,6 +46,7 @@ Values = NDArray[np.float64]
 Row = Mapping[str, float | Sequence[float] | None]
 Key = tuple[str, ...]
 S = TypeVar("S", bound=Frozen)
+LEAST_BYTES = 100 * OPPORTUNITY_BYTES  # a piece of a recording with less capacity is an outage
 FORMAT = 1  # increased when the figures of a run change in another way than by the key
 
 
@@ -91,6 +92,26 @@ class Results(Generic[S]):
     def get(self, key: Key, column: str) -> Values:
         """A column; NaN: the run has no such figure."""
         return self.cases[key][column]
+
+
+def pieces_of(recordings: Sequence[Recording], *, length_s: float, most: int) -> list[Recording]:
+    """At most so many pieces of this length, spread evenly over the recordings. Outages are left out.
+
+    Raises:
+        TrainingError: the recordings hold fewer than five pieces.
+    """
+    length_ms = round(length_s * 1000)
+    found = [
+        (recording, start_ms)
+        for recording in recordings
+        for start_ms in range(0, recording.trace.period_ms - length_ms + 1, length_ms)
+        if recording.trace.capacity_bytes(start_ms, start_ms + length_ms) >= LEAST_BYTES
+    ]
+    if len(found) < LEAST_SEEDS:
+        raise TrainingError(f"recordings: expected {LEAST_SEEDS} pieces of {length_s:g} s or more, got {len(found)}")
+    if len(found) > most:
+        found = [found[round(i * (len(found) - 1) / (most - 1))] for i in range(most)]
+    return [recording.cut(start_ms, start_ms + length_ms) for recording, start_ms in found]
 
 
 def as_they_are(results: Results[Any]) -> Mapping[str, Any]:

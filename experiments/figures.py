@@ -5,6 +5,7 @@ A figure agrees with a bound or a comparison if it misses it by no more than its
 seed by seed.
 
     mean    Student's interval
+    ratio   of two sums: percentile bootstrap over runs (Efron, Tibshirani 1993, chapter 13)
     share   Wilson's interval. Its ends differ in distance from the share, and the larger distance is shown
             (training/intervals.py)
 """
@@ -24,9 +25,10 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from emulation.run.plot import FAINT, INK
-from training.intervals import LEAST_SEEDS, interval_of, wilson_95
+from training.intervals import LEAST_SEEDS, drawn_rows, interval_95, interval_of, wilson_95
 
 WIDTH = 118
+BOOTSTRAP_SEED = 1
 UNVALIDATED = "*"  # follows the name of an algorithm that no kernel here has
 
 
@@ -106,6 +108,24 @@ def share(label: str, hits: int, of: int, *, least: float = 0.0, most: float = 1
     """Check that the share `hits / of` is from `least` to `most`, up to Wilson's interval; of: at least 1."""
     p, (low, high) = hits / of, wilson_95(hits, of)
     return Figure(label, p, max(p - low, high - p), low <= most and high >= least)
+
+
+def sums_over(label: str, values: NDArray[np.float64], than: NDArray[np.float64], *, least: float = -math.inf,
+              most: float = math.inf) -> Figure:  # fmt: skip
+    """Check that the sum of one algorithm's runs over the other's is from `least` to `most`, up to its interval.
+
+    values, than: float [runs]; both drew the same links.
+    """
+    drawn = drawn_rows(len(values), seed=BOOTSTRAP_SEED)
+    half = half_of(np.array([values[rows].sum() / than[rows].sum() for rows in drawn]))
+    ratio = float(values.sum() / than.sum())
+    return Figure(label, ratio, half, least - half <= ratio <= most + half, "x")
+
+
+def half_of(drawn: NDArray[np.float64]) -> float:
+    """Half the width of the 95 % interval of a figure, of which these are the draws of a bootstrap."""
+    low, high = interval_95(drawn)
+    return (high - low) / 2
 
 
 def number(value: float) -> float | None:

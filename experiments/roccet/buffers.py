@@ -23,9 +23,8 @@ import numpy as np
 from emulation.run.qos import QoS
 from emulation.scenario.model import Cca, FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import AckPath, Jitter
-from experiments.campaign import Case, Links, Results, Row, Values
+from experiments.campaign import Case, Links, Results, Row, Values, pieces_of
 from experiments.figures import heads_of, markdown_table
-from experiments.roccet.cases import pieces_of
 from experiments.roccet.made import NAMES
 from experiments.roccet.settings import WIRE_BITS, BuffersSettings, RoccetSettings
 from training.intervals import interval_of
@@ -55,13 +54,12 @@ def _bottlenecks(settings: RoccetSettings, links: Links) -> Iterator[tuple[str, 
         name = f"{link.rate_mbps:g} Mbit/s x {link.rtt_ms:g} ms"
         spec = LinkSpec(rate_mbps=link.rate_mbps, rtt_ms=link.rtt_ms)
         yield name, [spec] * settings.seeds, link.rate_mbps * 1000 * link.rtt_ms / WIRE_BITS
-    stationary = settings.recorded.stationary
-    its = stationary.model_copy(update={"runs": settings.seeds, "duration_s": buffers.duration_s})
-    pieces = pieces_of(links.recordings["stationary"], its)
+    pieces = pieces_of(links.recordings["stationary"], length_s=buffers.duration_s, most=settings.seeds)
+    rtt_ms = settings.recorded.stationary.rtt_ms
     mean_mbps = float(np.mean([piece.trace.mean_rate_mbps for piece in pieces]))
-    specs = [LinkSpec(trace=piece.trace, rtt_ms=its.rtt_ms) for piece in pieces]
-    name = f"{'made' if links.made else 'recorded'} 4G x {its.rtt_ms:g} ms"
-    yield name, specs, mean_mbps * 1000 * its.rtt_ms / WIRE_BITS
+    specs = [LinkSpec(trace=piece.trace, rtt_ms=rtt_ms) for piece in pieces]
+    name = f"{'made' if links.made else 'recorded'} 4G x {rtt_ms:g} ms"
+    yield name, specs, mean_mbps * 1000 * rtt_ms / WIRE_BITS
 
 
 def buffers_cases(settings: RoccetSettings, links: Links) -> Iterator[Case]:

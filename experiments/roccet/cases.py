@@ -23,9 +23,8 @@ from emulation.run.qos import QoS
 from emulation.scenario.model import MSS_BYTES, Cca, FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import Jitter
 from emulation.traces import Recording
-from experiments.campaign import Case, Links, Row, Values
+from experiments.campaign import Case, Links, Row, Values, pieces_of
 from experiments.roccet.settings import LinksSettings, RoccetSettings, bdp_pkts, named_scenarios
-from training.errors import TrainingError
 
 # HyStart is CUBIC's default, but the paper switches it off for its measurements. Section III is judged with both.
 SCHEMES: dict[str, FlowSpec] = {
@@ -43,7 +42,6 @@ OTHERS: tuple[Cca, ...] = ("cubic", "bbr", "bbr3")
 ROCCET: tuple[Cca, ...] = ("roccet",)
 FIRSTS: tuple[Cca, ...] = (*OTHERS, "roccet")  # algorithms of the one flow beside the others
 HELD_BDP = 2
-LEAST_BYTES = 100 * 1500  # a piece of a recording with less capacity is an outage
 KINDS = ("stationary", "mobile")
 
 
@@ -127,31 +125,11 @@ def _halved_figures(settled_s: float, scenario: Scenario, qos: QoS) -> Row:
 # --- VI, VII ---------------------------------------------------------------------------------------------------------
 
 
-def pieces_of(recordings: Sequence[Recording], links: LinksSettings) -> list[Recording]:
-    """Pieces of the recordings, each of one run's length, spread evenly over the recordings.
-
-    Raises:
-        TrainingError: the recordings hold fewer than five pieces.
-    """
-    length_ms = round(links.duration_s * 1000)
-    found = [
-        recording.cut(start_ms, start_ms + length_ms)
-        for recording in recordings
-        for start_ms in range(0, recording.trace.period_ms - length_ms + 1, length_ms)
-        if recording.trace.capacity_bytes(start_ms, start_ms + length_ms) >= LEAST_BYTES
-    ]
-    if len(found) < 5:
-        raise TrainingError(f"expected five pieces or more of {links.dataset}, got {len(found)}")
-    if len(found) <= links.runs:
-        return found
-    return [found[round(i * (len(found) - 1) / (links.runs - 1))] for i in range(links.runs)]
-
-
 def recorded_cases(settings: RoccetSettings, links: Links) -> Iterator[Case]:
     """Each algorithm over the same pieces of both kinds of links."""
     for kind in KINDS:
         its: LinksSettings = getattr(settings.recorded, kind)
-        pieces = pieces_of(links.recordings[kind], its)
+        pieces = pieces_of(links.recordings[kind], length_s=its.duration_s, most=its.runs)
         for scheme in ("roccet", *RIVALS):
             runs = partial(_over_pieces, its, pieces, SCHEMES[scheme])
             yield Case(("recorded", kind, scheme), runs, _recorded_figures, SERIES_EVERY_S)

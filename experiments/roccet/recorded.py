@@ -20,15 +20,14 @@ from functools import partial
 import numpy as np
 
 from experiments.campaign import Results, Values
-from experiments.figures import Figure, Statement
+from experiments.figures import BOOTSTRAP_SEED, Figure, Statement, half_of, sums_over
 from experiments.roccet.cases import KINDS
 from experiments.roccet.made import NAMES, Get, of_scheme
 from experiments.roccet.settings import RoccetSettings
 from kmod.terminal import counted
-from training.intervals import drawn_rows, interval_95
+from training.intervals import drawn_rows
 
 Place = tuple[str, Get]  # the kind of links, and the figures on them
-SEED = 1  # of the bootstraps
 RTTS, MAXIMA, GOODPUT = "rtts_ms", "rtt_max_ms", "goodput_mbps"
 
 
@@ -55,25 +54,9 @@ def _quantiles(
 ) -> tuple[Figure, float, float]:
     """A figure of the first quantile, the difference of the two, and the interval of the difference."""
     here, there = float(np.quantile(values, share)), float(np.quantile(than, than_share))
-    drawn = drawn_rows(len(values), seed=SEED)
-    half = _half(np.array([np.quantile(values[rows], share) - np.quantile(than[rows], than_share) for rows in drawn]))
+    drawn = drawn_rows(len(values), seed=BOOTSTRAP_SEED)
+    half = half_of(np.array([np.quantile(values[rows], share) - np.quantile(than[rows], than_share) for rows in drawn]))
     return Figure(f"{label} {there:.1f}:", here, half, agrees=False, unit="ms"), here - there, half
-
-
-def sums_over(label: str, values: Values, than: Values, *, least: float = -math.inf, most: float = math.inf) -> Figure:
-    """Check that the sum of one algorithm's runs over the other's is from `least` to `most`, up to its interval.
-
-    values, than: float [runs].
-    """
-    drawn = drawn_rows(len(values), seed=SEED)
-    ratios = np.array([values[rows].sum() / than[rows].sum() for rows in drawn])
-    ratio, half = float(values.sum() / than.sum()), _half(ratios)
-    return Figure(label, ratio, half, least - half <= ratio <= most + half, "x")
-
-
-def _half(values: Values) -> float:
-    low, high = interval_95(values)
-    return (high - low) / 2
 
 
 def _below(get: Get, share: float, rival: str, than_share: float) -> Figure:

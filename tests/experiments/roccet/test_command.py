@@ -14,11 +14,10 @@ from click.testing import CliRunner
 from emulation import EmulationError
 from emulation.traces import Recording, Trace
 from experiments import roccet
-from experiments.campaign import Links, Results, Store
+from experiments.campaign import Links, Results, Store, pieces_of
 from experiments.command import run_parts
 from experiments.roccet import ROCCET, command
-from experiments.roccet.cases import pieces_of
-from experiments.roccet.settings import LinksSettings, load_settings
+from experiments.roccet.settings import load_settings
 from tests.figures import is_inside
 from training.errors import TrainingError
 
@@ -84,13 +83,12 @@ def test_settings_out_of_range_are_refused(tmp_path: Path, old: str, new: str, m
 
 def test_pieces_are_spread_over_the_recordings_and_leave_outages_out() -> None:
     times_ms = np.concatenate([np.arange(1, 10_001), np.arange(20_001, 40_001)]).astype(np.uint32)
-    links = LinksSettings(dataset="made", duration_s=2, runs=5, rtt_ms=40, buffer_pkts=100)
     recording = Recording("a", "made", Trace("a", times_ms, 40_000), (), ("a",))
-    pieces = pieces_of([recording], links)
+    pieces = pieces_of([recording], length_s=2, most=5)
     assert [piece.name for piece in pieces] == ["a[0:2000]", "a[8000:10000]", "a[24000:26000]", "a[30000:32000]",
                                                 "a[38000:40000]"]  # fmt: skip
-    with pytest.raises(TrainingError, match="expected five pieces or more of made, got 0"):
-        pieces_of([], links)
+    with pytest.raises(TrainingError, match="expected 5 pieces of 2 s or more, got 0"):
+        pieces_of([], length_s=2, most=5)
 
 
 def test_the_whole_campaign_on_a_small_scale(small: Path, traces: Path, tmp_path: Path) -> None:

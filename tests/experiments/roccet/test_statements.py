@@ -11,9 +11,10 @@ import pytest
 
 from emulation.traces import Recording, Trace
 from experiments.campaign import Key, Links, Results, Values, judge
+from experiments.figures import sums_over
 from experiments.roccet import ROCCET
 from experiments.roccet.cases import KINDS, QUANTILES
-from experiments.roccet.recorded import quantile_below, quantile_near, sums_over
+from experiments.roccet.recorded import quantile_below, quantile_near
 from experiments.roccet.settings import RoccetSettings, load_settings
 from experiments.roccet.share import all_within
 
