@@ -5,7 +5,7 @@
  * window. SIRA-H also sends less while the delay is above a threshold, and gives the data that it
  * did not send back when the queue is short.
  *
- *   R_i     rate of SIRA in interval i of length Delta (sira_model.h)           (eq. 1, 2, 3)
+ *   R_i     rate of SIRA in interval i of length Delta (sira_window.h)          (eq. 1, 2, 3)
  *   d       smoothed RTT, d_k = 0.875 d_{k-1} + 0.125 (r_k - s_k)               (eq. 4)
  *   D       minimum of d                                                        (eq. 5)
  *   T       target queueing delay;  S: the size of a packet
@@ -67,6 +67,9 @@
  *           rises by 1/8, or by one packet per window: once in a quarter of the window, because
  *           its effect lasts for a whole one. After losses it does not rise for a window.
  *           With the parameter probing 0 there is no bound, either.
+ *   d       DEVIATION: d is at most the greatest RTT of this round trip and the one before it. On a
+ *           slow link few ACKs come, and eq. 4 alone would show a queue for more than ten round
+ *           trips after it has emptied. The flow would reduce its rate all this time.
  *   D       DEVIATION: if no d within T/2 of D was seen for min_rtt_window_ms, SIRA-H takes D anew,
  *           in DRAIN. Otherwise a path that becomes longer keeps SIRA-H in REDUCE for ever.
  *   floor   DEVIATION: the rate is at least one packet per D, because R_i = 0 would last for ever.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kmod/core/sira.h, sira_model.h, sira_flow.h: equations 1 to 11 of the paper, and what it leaves open. */
+/* kmod/core/sira*.h: equations 1 to 11 of the paper, and what it leaves open. */
 #define ONLY_ID SIRA_ALONE
 #include "path.h"
 
@@ -120,6 +120,21 @@ TEST(the_round_trip_is_smoothed_by_an_eighth)
 	take_ack(&f, MS, 1, 0);			/* no sample */
 	CHECK_EQ(sira_rtt_us(STATE), 110000);
 	CHECK_EQ(STATE->min_rtt_us, 100000);
+}
+
+/* Eq. 4 alone would need 20 of such ACKs to come within 10 % of the last RTT. */
+TEST(a_slow_flow_forgets_a_long_round_trip_in_two)
+{
+	open_sira(2, 0);
+	take_ack(&f, MS, 1, 100 * MS);
+	take_ack(&f, 600 * MS, 1, 600 * MS);
+	take_ack(&f, 100 * MS, 1, 600 * MS);	/* in the same round trip */
+	CHECK_EQ(sira_rtt_us(STATE), 217187);	/* eq. 4 */
+	take_ack(&f, 100 * MS, 1, 120 * MS);
+	CHECK_EQ(sira_rtt_us(STATE), 205039);	/* still eq. 4, as one of 600 ms is recent */
+	take_ack(&f, 500 * MS, 1, 110 * MS);	/* sent in the next round trip */
+	take_ack(&f, 110 * MS, 1, 100 * MS);
+	CHECK_EQ(sira_rtt_us(STATE), 110 * MS);	/* the greatest of this one and the last */
 }
 
 /* R = 1,000,000 bytes/s is 345 packets in 500 ms; D = 50 ms, T = 10 ms. */
