@@ -199,8 +199,8 @@ def test_an_expired_and_a_revoked_token_are_refused_and_change_nothing(moved, pr
     before = everything(moved)
     details = set()
     for number, caller in enumerate((expired, revoked, moved.with_token("ccat_0123456789abcdef_" + "x" * 43))):
-        # Three of 21 operations each, because a tenth refused token is the last one that is looked up.
-        for operation in list(OPERATIONS)[number::7]:
+        # Three operations each, because a tenth refused token is the last one that is looked up.
+        for operation in list(OPERATIONS)[number::7][:3]:
             document = problem(send(caller, operation, admin=moved), status=401)
             assert document["type"] == "urn:ccatune:problem:not-authenticated"
             details.add(document["detail"])
