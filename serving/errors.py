@@ -67,6 +67,10 @@ class AgentNotFoundError(ServingError, status=404, slug="agent-not-found", title
     """No agent has reported under that id, or its reports were deleted."""
 
 
+class NoStatesError(ServingError, status=422, slug="sums-without-states", title="Sums without states"):
+    """The sums of single agents are requested by state, but they are kept without states."""
+
+
 class WrongAlgorithmError(ServingError, status=409, slug="wrong-algorithm", title="Ensemble of another algorithm"):
     """The ensemble belongs to another algorithm than the channel."""
 

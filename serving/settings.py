@@ -96,6 +96,12 @@ class ServingSettings(BaseModel):
     agent_retention_days: float = Field(
         default=30.0, ge=1, le=36_500, description="Time without a report after which an agent is deleted."
     )
+    qos_retention_days: float = Field(
+        default=90.0, ge=1, le=36_500, description="Time for which the sums of flows over all agents are kept."
+    )
+    qos_agent_retention_days: float = Field(
+        default=7.0, ge=1, le=36_500, description="Time for which the sums of flows of each agent are kept."
+    )
     write_stall_s: float = Field(
         default=10.0, gt=0, le=3600, description="Time without a successful write after which /healthz tests one."
     )

@@ -23,6 +23,7 @@ from serving.agent.errors import KernelRefusedError
 from serving.agent.kernel import errno_in_words, first_difference, look, look_at_status
 from serving.agent.state import NOT_TRUSTED, CcaState, Decision, PollResult, Record, Refusal, State
 from serving.agent.store import LAST_KNOWN_GOOD, PENDING, RECORD, SERIALS, STATE, CcaFiles
+from serving.agent.sums import SumsLedger
 from serving.agent.table import Serials, text_sha256
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ _TRANSIENT_ERRNOS = frozenset({errno.ENOMEM, errno.EIO, errno.EINTR, errno.EAGAI
 
 
 class Applier:
-    """The only part of the agent that writes the table of its CCA. All methods must be called from one thread."""
+    """The only part of the agent that writes the table of its CCA. All methods must be called from one thread.
+
+    sums: the sums of flows, of which the old table's are read before another one is written.
+    """
 
     def __init__(
         self,
@@ -76,6 +80,7 @@ class Applier:
         self._confirm_at_s = clock() + self._confirm_every_s
         self._published: CcaReport | None = None
         self._files = CcaFiles(cca, store=store, log=log)
+        self.sums = SumsLedger(cca, tree=tree, store=store, log=log, every_s=settings.report_every_s)
 
     # -- events ----------------------------------------------------------------
 
@@ -96,8 +101,11 @@ class Applier:
             self._files.discard_pending()
         if not state.good_is_trusted:
             self._log.event("not_trusted", cca=self.cca, error=NOT_TRUSTED)
+        has_sums = self.sums.load()
         self._forget_if_requested()
         self._step()
+        if not has_sums:
+            self.sums.save()
 
     def receive(self, result: PollResult) -> None:
         """Handle the registry's answer, or the lack of one."""
@@ -145,6 +153,7 @@ class Applier:
         retry = self._files.is_unsaved() or (refusal is not None and refusal.retry)
         if retry or look_at_status(self._tree, self.cca) != self._state.kernel.status:
             self._step()
+        self.sums.form_if_due(self._clock())
         self._confirm()
 
     def report(self) -> CcaReport:
@@ -189,6 +198,7 @@ class Applier:
         Returns a decision with the action `nothing`; it is blocked as Rejected if the table could not be applied.
         """
         before = self._state.kernel
+        self.sums.collect()
         if not self._is_good(table):
             self._files.save(PENDING, table.to_json())
         try:
@@ -204,6 +214,7 @@ class Applier:
                 retry=isinstance(cause, OSError) and cause.errno in _TRANSIENT_ERRNOS,
             )
             return Decision("nothing", str(error), table=table, blocked=State.REJECTED)
+        self.sums.save()
         self._state.refusal = None
         urgent = table.deployment.urgent or None
         self._log.event("applied", cca=self.cca, table=table.name, urgent=urgent, why=decision.why)

@@ -49,6 +49,7 @@ _NO_CHANNEL = "urn:ccatune:problem:channel-not-found"
 _NOT_PERMITTED = "urn:ccatune:problem:not-permitted"
 # The answer to a token that is not accepted, after several of them.
 _TOO_MANY_ATTEMPTS = "urn:ccatune:problem:too-many-attempts"
+_REFUSED_CONTENT = {http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, http.HTTPStatus.UNPROCESSABLE_ENTITY}
 # The state that the agent reports after such an error.
 _STATE_AFTER: dict[type[AgentError], State] = {
     OfferRefusedError: State.REJECTED,
@@ -165,17 +166,30 @@ class RegistryClient:
             raise RegistryUnavailableError(f"registry {self._name}: expected its own token's agent: {error}") from error
         return named
 
-    def post_report(self, find_agent_id: Callable[[], str], report: CcaReport) -> None:
+    def post_report(
+        self, find_agent_id: Callable[[], str], report: CcaReport, *, sums: Mapping[str, Any] | None = None
+    ) -> str | None:
         """Send a report to the registry, under the token's agent id, or else the one that `find_agent_id` returns.
 
-        Raises RegistryUnavailableError.
+        sums: a delta of the flows' sums (sums.py). A registry that does not know them ignores them. If one refuses the
+        report with them, it is sent without them, because the report itself matters more.
+        Return why the sums were refused, or None. Raises RegistryUnavailableError.
         """
         agent_id = self.agent_id_of_token() or find_agent_id()
         path = f"/v1/agents/{quote(agent_id, safe='')}/reports"
-        body = json.dumps(asdict(report)).encode("ascii")
-        answer = self._request("POST", path, headers={"Content-Type": "application/json"}, body=body)
+        content = asdict(report) if sums is None else {**asdict(report), "sums": sums}
+        answer = self._post(path, content)
+        refused = None
+        if sums is not None and answer.status in _REFUSED_CONTENT:
+            refused = str(self._unexpected(answer, "2xx"))
+            answer = self._post(path, asdict(report))
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
             raise self._unexpected(answer, "2xx")
+        return refused
+
+    def _post(self, path: str, content: Mapping[str, Any]) -> Answer:
+        body = json.dumps(content, separators=(",", ":")).encode("ascii")
+        return self._request("POST", path, headers={"Content-Type": "application/json"}, body=body)
 
     def abort(self) -> None:
         """End the current request, and make every later one fail. May be called from another thread."""

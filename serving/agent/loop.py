@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from serving.agent.kernel import Tree
     from serving.agent.settings import AgentSettings
     from serving.agent.state import CcaReport
+    from serving.agent.sums import SumsLedger
     from serving.agent.trust import Trust
 
 _RUN_ID_BYTES = 8
@@ -101,6 +102,7 @@ class Agent:
             self._start_appliers()
             on_ready()
             self._load_trust()
+            ledgers = {applier.cca: applier.sums for applier in self._appliers}
             reporter = Reporter(
                 self._settings,
                 find_agent_id=self._find_agent_id,
@@ -108,6 +110,10 @@ class Agent:
                 log=self._log,
                 rng=self._rng(),
                 clock=self._clock,
+                sums_of=lambda cca: ledgers[cca].outstanding,
+                acknowledge=lambda cca, sequence: self._inbox.put(
+                    lambda: ledgers[cca].acknowledge(sequence, self._clock())
+                ),
             )
             pollers = [self._poller(applier) for applier in self._appliers]
             try:
@@ -133,13 +139,24 @@ class Agent:
                     applier.receive(client.poll(applier.cca, self._settings.channel))
                     applier.check()
                 reports = [applier.report() for applier in self._appliers]
-                for report in reports:
+                for applier, report in zip(self._appliers, reports, strict=True):
                     try:
-                        client.post_report(self._find_agent_id, report)
+                        self._report_once(client, report, applier.sums)
                     except RegistryUnavailableError as error:
                         unsent[report.cca] = str(error)
                         self._log.event("report_failed", cca=report.cca, error=str(error))
         return reports, unsent
+
+    def _report_once(self, client: RegistryClient, report: CcaReport, sums: SumsLedger) -> None:
+        sums.form()
+        delta = sums.outstanding
+        refused = client.post_report(self._find_agent_id, report, sums=delta)
+        if refused is not None:
+            self._log.event("sums_refused", cca=report.cca, error=refused)
+        if delta is not None:
+            sums.acknowledge(delta["sequence"], self._clock())
+            # The next run forms another delta only if this one is known to be acknowledged.
+            sums.save()
 
     def _start_appliers(self) -> None:
         self._log.event("started", url=self._settings.url, channel=self._settings.channel)

@@ -8,6 +8,7 @@
     DIR/<cca>/pending          a table that is being applied; removed when it becomes the last known good or is refused
     DIR/<cca>/record           the kernel's state after the last write (class Record in state.py)
     DIR/<cca>/serials          the highest serial of each registry and channel (class Serials in table.py)
+    DIR/<cca>/sums             the sums of flows that are not reported or not acknowledged yet (sums.py)
     DIR/<cca>/state            the report that `ccatune-agent status` shows; its time is that of the last confirmation
     DIR/<cca>/resume           created by `ccatune-agent resume`, deleted by the agent when it was carried out
     DIR/<cca>/forget           created by `ccatune-agent forget`, deleted by the agent when it was carried out
@@ -15,8 +16,8 @@
 Each file except `lock`, `resume` and `forget` is replaced atomically: temporary file, fsync, rename, fsync of the
 folder. It begins with a line `ccatune-agent-file 1 sha256:HEX BYTES`: the checksum and size of the rest. A truncated or
 damaged file is therefore detected. The agent never uses such a file; when it starts, it renames a damaged
-`last-known-good`, `pending`, `record` or `serials` to NAME.damaged, so that a person can inspect it. Anything else
-than a regular file counts as damaged, and so does a file that other users may write to.
+`last-known-good`, `pending`, `record`, `serials` or `sums` to NAME.damaged, so that a person can inspect it. Anything
+else than a regular file counts as damaged, and so does a file that other users may write to.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ PENDING = "pending"
 RECORD = "record"
 SERIALS = "serials"
 STATE = "state"
+SUMS = "sums"
 AGENT_ID = "agent-id"
 ROOT = "root"
 # The value of `cca` for the files of the state folder itself.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from serving.agent.log import EventLog
     from serving.agent.settings import AgentSettings
     from serving.agent.state import CcaReport
+    from serving.agent.sums import Delta
 
 _FIRST_S = 1.0
 # If a long poll that reports no change returns before this fraction of its wait, the registry did not hold the
@@ -129,6 +130,7 @@ class Reporter(threading.Thread):
 
     A report that a new table is in force is delayed by a random time of up to `report_spread_s`. A move of a channel
     makes such a report on every server of a fleet at once. All other changes are reported immediately.
+    The sums of flows travel with the next report, and cause none.
     """
 
     def __init__(
@@ -140,11 +142,20 @@ class Reporter(threading.Thread):
         log: EventLog,
         rng: random.Random,
         clock: Callable[[], float],
+        sums_of: Callable[[str], Delta | None] = lambda _: None,
+        acknowledge: Callable[[str, int], None] = lambda _cca, _sequence: None,
     ) -> None:
+        """Create the thread.
+
+        sums_of: gives the outstanding delta of a CCA. acknowledge: receives the CCA and the sequence number of a delta
+        that need not be sent again. Both are called from this thread.
+        """
         super().__init__(name="report", daemon=True)
         self._find_agent_id = find_agent_id
         self._client = client
         self._log = log
+        self._sums_of = sums_of
+        self._acknowledge = acknowledge
         self._every_s = settings.report_every_s
         self._spread_s = settings.report_spread_s
         self._rng = rng
@@ -204,7 +215,7 @@ class Reporter(threading.Thread):
     def _send(self, reports: list[CcaReport]) -> bool:
         for report in reports:
             try:
-                self._client.post_report(self._find_agent_id, report)
+                self._send_one(report)
             except RegistryUnavailableError as error:
                 if not self._failing and not self._stopping:
                     self._log.event("report_failed", cca=report.cca, error=str(error))
@@ -214,6 +225,15 @@ class Reporter(threading.Thread):
         self._failing = False
         self._backoff.reset()
         return True
+
+    def _send_one(self, report: CcaReport) -> None:
+        """Send a report with the outstanding sums. Raises RegistryUnavailableError."""
+        sums = self._sums_of(report.cca)
+        refused = self._client.post_report(self._find_agent_id, report, sums=sums)
+        if refused is not None:
+            self._log.event("sums_refused", cca=report.cca, error=refused)
+        if sums is not None:
+            self._acknowledge(report.cca, sums["sequence"])
 
     def _sent_one(self, report: CcaReport) -> None:
         with self._changed:

@@ -31,7 +31,7 @@ def add_parts(context: Context) -> None:
 
 def received(report: AgentReport, *, agent_id: str, now: datetime) -> ReceivedReport:
     """Return an agent's report with the time at which it arrived."""
-    return ReceivedReport(agent_id, report.cca, report.model_dump(exclude={"cca"}), now)
+    return ReceivedReport(agent_id, report.cca, report.model_dump(exclude={"cca", "sums"}), now, report.sums)
 
 
 @router.post(
@@ -41,7 +41,10 @@ def received(report: AgentReport, *, agent_id: str, now: datetime) -> ReceivedRe
     responses=problems(413),
 )
 async def report_state(context: InContext, agent_id: AgentId, body: AgentReport) -> None:
-    """Store an agent's report on the table that is in force in its kernel. It replaces the agent's earlier report."""
+    """Store an agent's report on the table that is in force in its kernel. It replaces the agent's earlier report.
+
+    Its sums of flows are added to those of earlier reports, unless they were added already.
+    """
     await context.part(ReportIntake).submit(received(body, agent_id=agent_id, now=context.clock()))
 
 

@@ -8,11 +8,10 @@ from datetime import datetime
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, CursorResult, and_, case, delete, func, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from serving.access.grants import Grant
-from serving.database import AgentRow, narrowed
+from serving.database import AgentRow, insert_for, narrowed
 
 _KEY = ("agent_id", "cca")
 
@@ -23,8 +22,7 @@ def replace(session: Session, rows: Sequence[dict[str, Any]], *, shared_since: d
     The columns about runs are derived from the row's `run_id` and the existing row. A run that returns is noted if
     another one replaced it at or after `shared_since`.
     """
-    insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
-    statement = insert(AgentRow)
+    statement = insert_for(session, AgentRow)
     excluded = statement.excluded
     replaced = {
         **{name: excluded[name] for name in rows[0] if name not in _KEY},

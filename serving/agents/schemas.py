@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from serving.database import RUN_ID_CHARS, AgentRow
 from serving.names import AgentId, CcaName, ChannelName, DigestText, PlainText
+from serving.qos.schemas import ReportedSums
 
 # Reports of two runs that alternate within this time come from two agents. A restarted agent never has its old run id.
 SHARED_WINDOW = timedelta(minutes=10)
@@ -35,11 +36,8 @@ def _cut(text: str) -> str:
     return text[:MAX_ERROR_CHARS]
 
 
-class AgentReport(BaseModel):
-    """An agent's report on one algorithm.
-
-    Unknown keys are ignored, and `state` may be any word, because agents may be newer than their registry.
-    """
+class _ReportedState(BaseModel):
+    """What an agent says of the table in force."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -62,7 +60,20 @@ class AgentReport(BaseModel):
     )
 
 
-class AgentRead(AgentReport):
+class AgentReport(_ReportedState):
+    """An agent's report on one algorithm.
+
+    Unknown keys are ignored, and `state` may be any word, because agents may be newer than their registry.
+    """
+
+    sums: ReportedSums | None = Field(
+        default=None,
+        description="By how much the sums of flows have grown; null where nothing has. It counts once, however often "
+        "it arrives.",
+    )
+
+
+class AgentRead(_ReportedState):
     """An agent's latest report on one algorithm."""
 
     agent_id: AgentId
@@ -79,7 +90,7 @@ class AgentRead(AgentReport):
         """Build the report from its row."""
         age_s = (now - row.received_at).total_seconds()
         return cls(
-            **{name: getattr(row, name) for name in (*AgentReport.model_fields, "agent_id", "received_at")},
+            **{name: getattr(row, name) for name in (*_ReportedState.model_fields, "agent_id", "received_at")},
             age_s=age_s if age_s >= 0 else None,
             shared_id=row.id_shared_at is not None and now - row.id_shared_at <= SHARED_WINDOW,
         )

@@ -22,20 +22,26 @@ from serving.access.grants import Caller
 from serving.agents import repository
 from serving.agents.schemas import SHARED_WINDOW
 from serving.errors import AgentNotFoundError
+from serving.qos import service as qos
+from serving.qos.schemas import ReportedSums
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedReport:
-    """An agent's report. `said` maps the other columns of the agent's row to their values."""
+    """An agent's report. `said` maps the other columns of the agent's row to their values.
+
+    sums: by how much the sums of flows have grown, or None.
+    """
 
     agent_id: str
     cca: str
     said: dict[str, Any]
     received_at: datetime
+    sums: ReportedSums | None = None
 
 
 def store(session: Session, reports: Sequence[ReceivedReport]) -> None:
-    """Store reports, in the order in which they arrived, each in place of the agent's earlier one."""
+    """Store reports, in the order in which they arrived, each in place of the agent's earlier one. Add their sums."""
     latest: dict[tuple[str, str, str | None], ReceivedReport] = {}
     for report in reports:
         # The latest report of each run is kept, in the order in which these arrived.
@@ -49,6 +55,7 @@ def store(session: Session, reports: Sequence[ReceivedReport]) -> None:
         for report in sorted(latest.values(), key=lambda report: (report.agent_id, report.cca))
     ]
     repository.replace(session, rows, shared_since=reports[-1].received_at - SHARED_WINDOW)
+    qos.count(session, reports)
 
 
 def remove(session: Session, agent_id: str, *, now: datetime, by: Caller) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The registry's database: its models, sessions and migrations."""
 
-from serving.database.engine import Database, insert_or_find, narrowed
+from serving.database.engine import Database, insert_for, insert_or_find, narrowed
 from serving.database.migrate import migrate, require_current_schema
 from serving.database.models import (
     ADDRESS_CHARS,
@@ -19,12 +19,16 @@ from serving.database.models import (
     RootRow,
     TokenRow,
 )
+from serving.database.qos_models import MAX_SUM, NONE, AgentQosRow, QosRow
 from serving.database.registry import open_database, registry_name
 
 __all__ = [
     "ADDRESS_CHARS",
     "IDEMPOTENCY_KEY_CHARS",
+    "MAX_SUM",
+    "NONE",
     "RUN_ID_CHARS",
+    "AgentQosRow",
     "AgentRow",
     "AuditRow",
     "Base",
@@ -34,9 +38,11 @@ __all__ = [
     "EnsembleRow",
     "EnsembleSignatureRow",
     "PrincipalRow",
+    "QosRow",
     "RegistryRow",
     "RootRow",
     "TokenRow",
+    "insert_for",
     "insert_or_find",
     "migrate",
     "narrowed",

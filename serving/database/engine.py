@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Select, create_engine, event, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.orm import DeclarativeBase, InstrumentedAttribute, Session
 
 from serving.database.private import keep_private
 from serving.errors import DatabaseError
@@ -171,6 +172,13 @@ def narrowed(query: Select[Row], *conditions: tuple[InstrumentedAttribute[Any], 
         if wanted is not None:
             query = query.where(column.in_(wanted) if isinstance(wanted, frozenset) else column == wanted)
     return query
+
+
+def insert_for(session: Session, table: type[DeclarativeBase]) -> sqlite.Insert | postgresql.Insert:
+    """Return an INSERT into the table in the dialect of the database, for `on_conflict_do_update`."""
+    if session.get_bind().dialect.name == "sqlite":
+        return sqlite.insert(table)
+    return postgresql.insert(table)
 
 
 def insert_or_find(session: Session, row: Row, *, find: Callable[[], Row | None]) -> tuple[Row, bool]:

@@ -11,6 +11,7 @@
     principals           who may use the API: people, agents and build systems
     tokens               the tokens of the principals, each as the SHA-256 of its text
     audit                one row for each change, with the principal who made it
+    qos, qos_agents      sums of flows by hour (qos_models.py)
 
 Rows of ensembles, their signatures, roots and channels are never deleted. They and deployments are never changed,
 except for `channels.serial`, which only grows. A serial is therefore never used twice, even after `channels remove`,
@@ -166,10 +167,12 @@ class AgentRow(Base):
     run_id: the random word of the agent's run, from the last report that had one.
     previous_run_id, run_changed_at: the word that it replaced, and when; None before the first change.
     id_shared_at: when a report last came from the run that had been replaced shortly before; None if never.
+    sums_series, sums_sequence: the last delta of flows' sums that was added; None before the first one.
     """
 
     __tablename__ = "agents"
-    __table_args__ = (UniqueConstraint("agent_id", "cca"),)
+    # Sums are stored under the id, so that of a deleted row must not be used again.
+    __table_args__ = (UniqueConstraint("agent_id", "cca"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     agent_id: Mapped[str] = mapped_column(String(128))
@@ -189,6 +192,8 @@ class AgentRow(Base):
     previous_run_id: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
     run_changed_at: Mapped[datetime | None]
     id_shared_at: Mapped[datetime | None]
+    sums_series: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
+    sums_sequence: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class PrincipalRow(Base):

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The quality of service that flows had: sums by deployment, group, class and state, from the agents' reports."""
