@@ -205,7 +205,7 @@ class Agent:
     def _client(self) -> RegistryClient:
         from serving.agent.client import RegistryClient
 
-        return RegistryClient(self._settings, trust=self._trust, clock=self._clock)
+        return RegistryClient(self._settings, trust=self._trust, find_agent_id=self._find_agent_id, clock=self._clock)
 
     def _poller(self, applier: Applier) -> Poller:
         return Poller(

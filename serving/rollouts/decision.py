@@ -68,22 +68,31 @@ class Decision:
     is_look: bool
 
 
+def is_look_due(plan: Plan, clock: Clock) -> bool:
+    """Whether `decide` judges the figures now. Otherwise it needs no sums."""
+    most_s = plan.steps[clock.step].most_s
+    is_over = clock.now_s - clock.limit_from_s >= most_s
+    # A step ends with a look, although the next one may be much later after a resumption.
+    is_last = is_over and (clock.last_look_s is None or clock.last_look_s < clock.limit_from_s + most_s)
+    return is_last or clock.now_s - clock.step_began_s >= _next_look_s(plan, clock)
+
+
+def _next_look_s(plan: Plan, clock: Clock) -> float:
+    return plan.next_look_s(clock.step, None if clock.last_look_s is None else clock.last_look_s - clock.step_began_s)
+
+
 def decide(units: Sequence[Unit], plan: Plan, clock: Clock) -> Decision:
     """Return what a roll-out does next. units: every server of the roll-out, or every block by switchback."""
     step = plan.steps[clock.step]
     elapsed_s = clock.now_s - clock.step_began_s
-    last_s = None if clock.last_look_s is None else clock.last_look_s - clock.step_began_s
     is_over = clock.now_s - clock.limit_from_s >= step.most_s
-    next_s = plan.next_look_s(clock.step, last_s)
-    # A step ends with a look, although the next one may be much later after a resumption.
-    is_last = is_over and (clock.last_look_s is None or clock.last_look_s < clock.limit_from_s + step.most_s)
-    is_look = elapsed_s >= next_s or is_last
+    is_look = is_look_due(plan, clock)
     evidence = _evidence(units, plan, clock, elapsed_s=elapsed_s)
     silent = _silent(units, plan)
     if not is_look:
         if silent and not clock.is_paused:
             return Decision("pause", tuple(silent), evidence, is_look=False)
-        return Decision("continue", (wording.waiting(next_s - elapsed_s),), evidence, is_look=False)
+        return Decision("continue", (wording.waiting(_next_look_s(plan, clock) - elapsed_s),), evidence, is_look=False)
     look = _Look(units, plan, clock)
     evidence["look"] = look.number
     evidence["alpha"] = look.alpha

@@ -31,7 +31,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass
+from operator import add, sub
 from statistics import NormalDist, fmean, median
 from typing import Literal
 
@@ -56,7 +57,10 @@ class Sums:
     retransmitted_segments: float = 0.0
 
     def __add__(self, other: Sums) -> Sums:
-        return Sums(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Sums)))
+        return Sums(*map(add, astuple(self), astuple(other)))
+
+    def __sub__(self, other: Sums) -> Sums:
+        return Sums(*map(sub, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
