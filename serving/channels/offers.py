@@ -91,7 +91,7 @@ class Offers:
         self,
         key: ChannelKey,
         *,
-        agent_id: str | None,
+        agent_id: str | None = None,
         if_none_match: str | None,
         wait_s: float,
         connection: Connection | None,

@@ -95,7 +95,7 @@ def servers_of(session: Session, *, channel: ChannelRow, since: datetime) -> dic
     query = select(AgentRow.agent_id, AgentRow.id).where(
         AgentRow.cca == channel.cca, AgentRow.channel == channel.name, AgentRow.received_at >= since
     )
-    return dict(session.execute(query).tuples().all())
+    return dict(session.execute(query).all())
 
 
 def servers(session: Session, rollout_id: int) -> Sequence[RolloutServerRow]:
@@ -115,7 +115,7 @@ def candidates(session: Session, rollout_id: int, *, number: int) -> frozenset[s
 def last_reports(session: Session, rollout_id: int) -> dict[int, datetime]:
     """Return when each server of the roll-out last reported, by the id of its row. A removed agent is left out."""
     query = select(AgentRow.id, AgentRow.received_at).join(RolloutServerRow, RolloutServerRow.agent == AgentRow.id)
-    return dict(session.execute(query.where(RolloutServerRow.rollout_id == rollout_id)).tuples().all())
+    return dict(session.execute(query.where(RolloutServerRow.rollout_id == rollout_id)).all())
 
 
 def sums_of_agents(
