@@ -18,7 +18,16 @@ from serving.http.problems import problems
 from serving.names import CcaName, ChannelName
 from serving.rollouts import repository, service
 from serving.rollouts.controller import RolloutController
-from serving.rollouts.schemas import RolloutAction, RolloutEventRead, RolloutRead, RolloutRequest, RolloutStart
+from serving.rollouts.plan import Plan
+from serving.rollouts.rehearsal import rehearse
+from serving.rollouts.schemas import (
+    RehearsedStep,
+    RolloutAction,
+    RolloutEventRead,
+    RolloutRead,
+    RolloutRequest,
+    RolloutStart,
+)
 
 router = APIRouter(prefix="/v1/channels/{cca}/{name}/rollouts", tags=["rollouts"], route_class=ApiRoute)
 
@@ -48,6 +57,13 @@ async def start_rollout(
     kept_days = context.settings.qos_agent_retention_days
     row = await context.write(service.start, change, body, kept_days=kept_days)
     return _changed(context, background, row)
+
+
+@router.post("/rehearsal", dependencies=[needs("read")], responses=problems(404, 409, 413))
+async def rehearse_rollout(*, context: InContext, cca: CcaName, name: ChannelName, body: Plan) -> list[RehearsedStep]:
+    """Judge a plan on the figures of the last two days, for a candidate without effect. Changes nothing."""
+    kept_days = context.settings.qos_agent_retention_days
+    return await context.read(rehearse, cca=cca, name=name, plan=body, now=context.clock(), kept_days=kept_days)
 
 
 @router.get("", dependencies=[needs("read")])

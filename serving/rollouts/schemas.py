@@ -68,6 +68,19 @@ class RolloutRead(BaseModel):
         )  # fmt: skip
 
 
+class RehearsedStep(BaseModel):
+    """How a step would end for a candidate without effect, judged on past figures."""
+
+    model_config = ConfigDict(frozen=True)
+
+    step: int = Field(description="Counted from 1.")
+    share: float
+    n_candidates: int
+    action: str = Field(description="advance, promote, pause or abort.")
+    reasons: list[str]
+    evidence: dict[str, Any]
+
+
 class RolloutEventRead(BaseModel):
     """An entry of a roll-out's record."""
 

@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -85,7 +85,7 @@ def start(session: Session, change: Change, wanted: RolloutStart, *, kept_days: 
     now = change.clock()
     plan = wanted.plan
     servers = repository.servers_of(session, channel=channel, since=now - timedelta(seconds=plan.silent_s))
-    _require_possible(plan, n_servers=len(servers), kept_days=kept_days)
+    require_possible(plan, n_servers=len(servers), kept_days=kept_days)
     candidate = moves.deploy(
         session, channel, change, digest=wanted.digest, hold_back_permille=wanted.hold_back_permille,
         urgent=wanted.urgent, note=wanted.note, is_candidate=True,
@@ -98,7 +98,7 @@ def start(session: Session, change: Change, wanted: RolloutStart, *, kept_days: 
     session.add(row)
     session.flush()
     hours = (hour_of(now - _BEFORE), hour_of(now))
-    before = _by_agent(repository.sums_of_agents(session, channel_id=channel.id, hours=hours))
+    before = by_agent(repository.sums_of_agents(session, channel_id=channel.id, hours=hours))
     begun = _since_the_hour(session, row)
     for place, agent_id in enumerate(order_of(str(row.id), dict.fromkeys(servers, _NO_STRATUM))):
         agent = servers[agent_id]
@@ -116,7 +116,8 @@ def start(session: Session, change: Change, wanted: RolloutStart, *, kept_days: 
     return row
 
 
-def _require_possible(plan: Plan, *, n_servers: int, kept_days: float) -> None:
+def require_possible(plan: Plan, *, n_servers: int, kept_days: float) -> None:
+    """Raise RolloutImpossibleError if so many servers cannot follow the plan, or the registry cannot judge it."""
     if plan.switchback is not None or plan.stratify_by is not None:
         raise RolloutImpossibleError(
             "plan: expected neither `switchback` nor `stratify_by`, which this registry does not run yet; leave them "
@@ -284,7 +285,8 @@ def _since_the_hour(session: Session, row: RolloutRow) -> dict[tuple[int, int], 
     )  # fmt: skip
 
 
-def _by_agent(found: dict[tuple[int, int], Sums]) -> dict[int, Sums]:
+def by_agent(found: Mapping[tuple[int, int], Sums]) -> dict[int, Sums]:
+    """Add up the sums of each agent over its serials."""
     totals: dict[int, Sums] = {}
     for (agent, _), sums in found.items():
         totals[agent] = totals.get(agent, Sums()) + sums
