@@ -31,6 +31,7 @@ from serving.rollouts.schemas import (
 
 router = APIRouter(prefix="/v1/channels/{cca}/{name}/rollouts", tags=["rollouts"], route_class=ApiRoute)
 
+Action = Annotated[RolloutAction, Path(description="What to do with it.")]
 Number = Annotated[int, Path(ge=1, le=2**63 - 1, description="The roll-out's number.")]
 
 
@@ -101,7 +102,7 @@ async def change_rollout(
     cca: CcaName,
     name: ChannelName,
     number: Number,
-    action: RolloutAction,
+    action: Action,
     body: RolloutRequest | None = None,
 ) -> RolloutRead:
     """Pause, resume, abort or promote a roll-out."""

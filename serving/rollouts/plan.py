@@ -25,7 +25,7 @@ class _Frozen(BaseModel):
 class Limit(_Frozen):
     """How much worse a metric may be with the candidate."""
 
-    metric: MetricName
+    metric: MetricName = Field(description="What is compared.")
     margin: float = Field(
         gt=0,
         le=0.5,
@@ -81,8 +81,8 @@ _LIMITS = (
 class Plan(_Frozen):
     """How a roll-out proceeds and what ends it. After the last step the candidate is promoted to all servers."""
 
-    steps: tuple[Step, ...] = Field(default=_STEPS, min_length=1, max_length=16)
-    limits: tuple[Limit, ...] = Field(default=_LIMITS, min_length=1, max_length=3)
+    steps: tuple[Step, ...] = Field(default=_STEPS, min_length=1, max_length=16, description="In order.")
+    limits: tuple[Limit, ...] = Field(default=_LIMITS, min_length=1, max_length=3, description="One for each metric.")
     must_improve: MetricName | None = Field(
         default=None, description="A metric that must be better with the candidate, or there is no promotion."
     )

@@ -41,20 +41,20 @@ class RolloutRead(BaseModel):
     id: int = Field(description="Its number.")
     cca: CcaName
     channel: ChannelName
-    state: RolloutState
+    state: RolloutState = Field(description="Whether it goes on, waits for someone, or how it ended.")
     digest: DigestText = Field(description="The candidate.")
     baseline_serial: int = Field(description="The deployment of the servers with the baseline.")
     candidate_serial: int = Field(description="The deployment of the servers with the candidate.")
     step: int = Field(description="The current step, or the last one; counted from 1.")
-    n_steps: int
+    n_steps: int = Field(description="Steps before the promotion.")
     n_servers: int = Field(description="Servers of the roll-out.")
     n_candidates: int = Field(description="Those that have the candidate in this step.")
     n_looks: int = Field(description="How often it was judged.")
-    step_began_at: datetime
-    started_at: datetime
-    ended_at: datetime | None
-    note: str
-    plan: Plan
+    step_began_at: datetime = Field(description="When the step began (UTC).")
+    started_at: datetime = Field(description="When the roll-out began (UTC).")
+    ended_at: datetime | None = Field(description="When it ended (UTC); null before.")
+    note: str = Field(description="What the starter said.")
+    plan: Plan = Field(description="Its steps and limits.")
 
     @classmethod
     def of(cls, row: RolloutRow) -> RolloutRead:
@@ -74,11 +74,11 @@ class RehearsedStep(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     step: int = Field(description="Counted from 1.")
-    share: float
-    n_candidates: int
+    share: float = Field(description="Share of the servers with the candidate.")
+    n_candidates: int = Field(description="Servers with the candidate.")
     action: str = Field(description="advance, promote, pause or abort.")
-    reasons: list[str]
-    evidence: dict[str, Any]
+    reasons: list[str] = Field(description="Why, in sentences.")
+    evidence: dict[str, Any] = Field(description="The figures behind it.")
 
 
 class RolloutEventRead(BaseModel):
@@ -86,7 +86,7 @@ class RolloutEventRead(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    at: datetime
+    at: datetime = Field(description="When (UTC).")
     actor: str = Field(description="Who did it; `rollouts` is the registry itself.")
     action: str = Field(description="start, continue, advance, pause, resume, abort or promote.")
     reasons: list[str] = Field(description="Why, in sentences.")
