@@ -10,7 +10,7 @@ import ipaddress
 import re
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -278,6 +278,14 @@ class RegistryClient:
     def remove_agent(self, agent_id: str) -> None:
         """Delete an agent's reports on all algorithms."""
         self._ask("DELETE", f"/v1/agents/{_require(_AGENT_ID, 'agent id', agent_id)}")
+
+    def qos(self, by: Sequence[str] = (), **filters: str | int | None) -> Iterator[Json]:
+        """Yield sums of what the agents report of their flows, in groups by the keys `by`, as GET /v1/qos defines them.
+
+        filters: further parameters of the request. Without `by` the registry chooses the keys.
+        """
+        texts = {name: None if value is None else str(value) for name, value in filters.items()}
+        return self._pages("/v1/qos", cca=texts.pop("cca", None), by=",".join(by) or None, **texts)
 
     def create_token(
         self,

@@ -6,7 +6,7 @@
     move      to move channels and to roll them back              ccas, channels
     roll-out  to control staged roll-outs                         ccas, channels
     report    to report the table in force in an agent's kernel   agent_id
-    read      to read                                             ccas, channels; agent_id for the list of agents
+    read      to read                                             ccas, channels; agent_id for agents and sums of flows
     admin     everything; such a token has no limits
 
 An ensemble belongs to an algorithm and to no channel, so `channels` does not limit who reads or publishes it.

@@ -217,7 +217,7 @@ class SumsLedger:
             return
         pending, self._pending = self._pending, {}
         self._sequence += 1
-        delta = _as_json(self._series, self._sequence, pending)
+        delta = delta_json(self._series, self._sequence, pending)
         # After a kill, sums of a delta that is not on disk would be reported again under another number.
         if self._files.save(SUMS, self._to_json(delta)):
             self.outstanding = delta
@@ -267,7 +267,7 @@ class SumsLedger:
         return True
 
 
-def _as_json(series: str, sequence: int, pending: Mapping[tuple[Deployed, Row], Counts]) -> Delta:
+def delta_json(series: str, sequence: int, pending: Mapping[tuple[Deployed, Row], Counts]) -> Delta:
     """Return a delta as the registry's API takes it: each field is a column, with an entry for each row."""
     tables = list(dict.fromkeys(table for table, _ in pending))
     return {

@@ -13,13 +13,12 @@ from kmod.tables import Column
 from kmod.terminal import echo
 from serving.access.grants import SCOPES
 from serving.access.secret_file import new_secret_file
-from serving.commands.options import FILE, connect, json_option, registry_options
+from serving.commands.options import FILE, connect, json_option, registry_options, seconds_of
 from serving.commands.printing import Cells, print_answer, print_facts, print_table, short_digest, time_in_words
 
 Json = dict[str, Any]
 
 _KINDS = ("human", "agent", "ci")
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _AGENT_SCOPES = ("read", "report")
 _AGENT_LIFETIME_S = 90 * 86_400
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -79,10 +78,10 @@ class Lifetime(click.ParamType[int]):
         """Return the seconds, or -1 for never: click replaces None by the default."""
         if value == "never":
             return -1
-        found = re.fullmatch(r"([1-9][0-9]{0,8})([smhd])", str(value))
+        found = seconds_of(str(value))
         if found is None:
             self.fail(f"expected a time such as 90d, 12h or 30m, or never, got {value!r}", param, ctx)
-        return int(found[1]) * _UNITS_S[found[2]]
+        return found
 
 
 @click.group()

@@ -26,6 +26,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 _VARIABLE = "CCATUNE_TOKEN"
 _FILE_VARIABLE = "CCATUNE_TOKEN_FILE"
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TOKEN = re.compile(r"[!-~]{1,512}")
 
 
@@ -78,6 +79,12 @@ _REGISTRY_OPTIONS = (
         )
     ),
 )
+
+
+def seconds_of(text: str) -> int | None:
+    """Return the seconds of a time such as 90d, 12h, 30m or 45s, or None for another text."""
+    found = re.fullmatch(r"([1-9][0-9]{0,8})([smhd])", text)
+    return None if found is None else int(found[1]) * _UNITS_S[found[2]]
 
 
 def registry_options(command: Command) -> Command:

@@ -31,11 +31,12 @@ NONE: Final = -1
 class _Sums:
     """The columns that both tables have. The sums are those of `serving.agent.sums.COUNTS`."""
 
-    hour: Mapped[int] = mapped_column(primary_key=True)
-    channel_id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-    serial: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-    held_back: Mapped[bool] = mapped_column(primary_key=True)
-    delay_class: Mapped[int] = mapped_column(primary_key=True)
+    # Before the last column of the key, which the classes below have.
+    hour: Mapped[int] = mapped_column(primary_key=True, sort_order=-1)
+    channel_id: Mapped[int] = mapped_column(BigInteger, primary_key=True, sort_order=-1)
+    serial: Mapped[int] = mapped_column(BigInteger, primary_key=True, sort_order=-1)
+    held_back: Mapped[bool] = mapped_column(primary_key=True, sort_order=-1)
+    delay_class: Mapped[int] = mapped_column(primary_key=True, sort_order=-1)
 
     epochs: Mapped[int] = mapped_column(BigInteger)
     visits: Mapped[int] = mapped_column(BigInteger)

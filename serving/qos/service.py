@@ -11,13 +11,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy.orm import Session
 
-from serving.agent.sums import COUNTS
 from serving.database import MAX_SUM, NONE, AgentQosRow, QosRow
 from serving.qos import repository
 from serving.qos.schemas import ReportedSums, hour_of
@@ -25,9 +24,7 @@ from serving.qos.schemas import ReportedSums, hour_of
 if TYPE_CHECKING:
     from serving.agents.service import ReceivedReport
 
-_FLEET_KEY = ("hour", "channel_id", "serial", "held_back", "delay_class", "state")
-_AGENT_KEY = ("hour", "channel_id", "serial", "held_back", "delay_class", "agent")
-
+# The key of a row, in the order of the table's primary key.
 _Key = tuple[int, ...]
 _Sums = dict[_Key, tuple[int, ...]]
 
@@ -60,9 +57,10 @@ def count(session: Session, reports: Sequence[ReceivedReport]) -> None:
                 before = kept.get((*key, last))
                 kept[*key, last] = counted if before is None else tuple(map(add, before, counted))
     # Every process writes the rows in the same order, so that two of them cannot wait for each other's locks.
-    for model, names, kept in ((QosRow, _FLEET_KEY, fleet), (AgentQosRow, _AGENT_KEY, agents)):
+    for table_of, kept in ((QosRow, fleet), (AgentQosRow, agents)):
         if kept:
-            repository.add_up(session, model, [_row(names, key, kept[key]) for key in sorted(kept)])
+            rows = [(*key, *(min(value, MAX_SUM) for value in kept[key])) for key in sorted(kept)]
+            repository.add_up(session, table_of, rows)
 
 
 def _fresh(
@@ -82,8 +80,3 @@ def _fresh(
     if counted:
         repository.note_counted(session, counted.values())
     return fresh
-
-
-def _row(names: Iterable[str], key: _Key, counts: Iterable[int]) -> dict[str, Any]:
-    sums = {name: min(value, MAX_SUM) for name, value in zip(COUNTS, counts, strict=True)}
-    return {**dict(zip(names, key, strict=True)), **sums}

@@ -23,7 +23,9 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
+
+from serving.agent.sums import Deployed, Row, delta_json
 
 CHANNEL = "/v1/channels/gr/champion"
 POLL_S = 30
@@ -179,16 +181,34 @@ class Client:
         self._on_failure(str(cause or "the connection ended before the answer"))
 
 
+def sums_of(sequence: int, *, serial: int, n_rows: int) -> dict[str, Any]:
+    """A delta of one epoch for each row, in three classes, of flows that use the table and of ones that do not."""
+    table = Deployed("local", "champion", serial)
+    epoch = (1, 1, 30_000_000, 60_000_000, 42_000, 420, 9_000, 270_000_000, 8_500)
+    rows = {(table, Row(bool(n % 2), n // 2 % 3, n // 6)): epoch for n in range(n_rows)}
+    return delta_json("load", sequence, rows)
+
+
 class Agent:
     """An agent that polls and reports from `start` until `stop`."""
 
     def __init__(
-        self, number: int, place: Place, counts: Counts, *, reuse_poller: bool, reuse_reporter: bool, delay_s: float
+        self,
+        number: int,
+        place: Place,
+        counts: Counts,
+        *,
+        reuse_poller: bool,
+        reuse_reporter: bool,
+        delay_s: float,
+        rows: int,
     ) -> None:
         self.name = f"agent-{number}"
         self.serial = 0
         self.reported_serial = 0
         self.arrived_s: dict[int, float] = {}
+        self.deltas_acknowledged = 0
+        self._rows = rows
         self._counts = counts
         self._delay_s = delay_s
         self._random = random.Random(number)
@@ -245,7 +265,9 @@ class Agent:
     def _report(self) -> None:
         self._reporting = self.serial
         report = {"cca": "gr", "channel": "champion", "state": "InSync", "effective_serial": self.serial}
-        body = json.dumps(report).encode()
+        if self._rows and self.serial:
+            report["sums"] = sums_of(self.deltas_acknowledged + 1, serial=self.serial, n_rows=self._rows)
+        body = json.dumps(report, separators=(",", ":")).encode()
         head = (
             f"POST /v1/agents/{self.name}/reports HTTP/1.1\r\n{self._headers}Content-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
@@ -257,6 +279,7 @@ class Agent:
             self._report_failed(str(status))
             return
         self._counts.reports += 1
+        self.deltas_acknowledged += bool(self._rows and self._reporting)
         self.reported_serial, self._reporting = self._reporting, None
         is_news = self.serial != self.reported_serial
         self._report_in(self._random.uniform(0.0, self._delay_s) if is_news else REPORT_S)

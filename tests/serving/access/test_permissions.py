@@ -42,6 +42,7 @@ OPERATIONS = {
     ("post", "/v1/channels/{cca}/{name}/rollback"): ("move", f"{CHAMPION}/rollback", {}),
     ("post", "/v1/agents/{agent_id}/reports"): ("report", "/v1/agents/web-1/reports", REPORT),
     ("get", "/v1/agents"): ("read", "/v1/agents", None),
+    ("get", "/v1/qos"): ("read", "/v1/qos", None),
     ("delete", "/v1/agents/{agent_id}"): ("admin", "/v1/agents/web-9", None),
     ("post", "/v1/tokens"): ("admin", "/v1/tokens", TOKEN),
     ("get", "/v1/tokens"): ("admin", "/v1/tokens", None),

@@ -90,10 +90,14 @@ def answer(offered: Table, **changes: Any) -> bytes:
 
 
 class FakeTree:
-    """A fake of /proc/net/ccatune with the CCA `gr`. `on_access` is called before each access and may raise."""
+    """A fake of /proc/net/ccatune with the CCA `gr`. `on_access` is called before each access and may raise.
+
+    rows: the last lines of `status`, which belong to the table in force.
+    """
 
     def __init__(self) -> None:
         self.text = ""
+        self.rows = ""
         self.generation = 0
         self.rejected = 0
         self.module = "0.1.0"
@@ -107,7 +111,7 @@ class FakeTree:
 
     def reload(self) -> None:
         """Unload and load the module: no table, generations from the beginning."""
-        self.text, self.generation, self.rejected = "", 0, 0
+        self.text, self.rows, self.generation, self.rejected = "", "", 0, 0
         self.loads += 1
 
     def read(self, cca: str, file: str) -> str:
@@ -122,7 +126,7 @@ class FakeTree:
         self._require(cca)
         assert file == "ensemble"
         if text == "clear\n":
-            self.text = ""
+            self.text = self.rows = ""
             self.generation += 1
         else:
             self._admit(text)
@@ -144,7 +148,7 @@ class FakeTree:
                     self.text = self.text.replace("\ndigest ", " urgent\ndigest ", 1)
                     self.generation += 1
                 return
-        self.text = self.alter(text)
+        self.text, self.rows = self.alter(text), ""
         self.generation += 1
         self.accepted.append(text)
 
@@ -163,6 +167,7 @@ class FakeTree:
             f"channel {of['channel']}\nserial {of['serial']}\nurgent {of['urgent']}\n"
             f"digest {of['digest']}\n"
             f"rejected_writes {self.rejected}\n"
+            f"{self.rows}"
         )
 
 

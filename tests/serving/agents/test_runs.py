@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from serving.agents import repository, retention, service
+from serving import retention
+from serving.agents import repository, service
 from serving.agents.retention import AgentRetention
 from tests.serving.agents.test_intake import a_report
 from tests.serving.api import START
