@@ -85,6 +85,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "channels": LazyCommand(
         "serving.commands.channels:channels", "serving", "Move channels, roll them back, and list them."
     ),
+    "rollout": LazyCommand("serving.commands.rollouts:rollout", "serving", "Move a channel in steps that do no harm."),
     "agents": LazyCommand("serving.commands.agents:agents", "serving", "List the agents and their last reports."),
     "qos": LazyCommand("serving.commands.qos:qos", "serving", "Show what the agents report of their flows."),
     "registry": LazyCommand("serving.commands.registry:registry", "serving", "Back up the registry's database."),

@@ -14,6 +14,7 @@ EXPERIMENTS = {
         "experiments.fidelity.command:command", "", "The simulator with real kernels over Mahimahi"
     ),
     "roccet": LazyCommand("experiments.roccet:command", "", "The ROCCET paper with the simulator"),
+    "rollouts": LazyCommand("experiments.rollouts:command", "", "How roll-outs of a simulated fleet end"),
     "rtcp": LazyCommand("experiments.rtcp:command", "", "R-TCP 2026 with the simulator"),
     "sira": LazyCommand("experiments.sira:command", "", "The SIRA-H paper with the simulator"),
 }

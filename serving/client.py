@@ -321,6 +321,18 @@ class RegistryClient:
         """Return the latest changes, newest first."""
         return list(islice(self._pages("/v1/audit", cca=None, actor=actor, action=action, target=target), limit))
 
+    def pages(self, path: str) -> Iterator[Json]:
+        """Yield the items of all pages of a list."""
+        return self._pages(path, cca=None)
+
+    def ask(self, method: str, path: str, *, body: Any = None) -> Any:
+        """Return the JSON answer to a request."""
+        return _json(self._ask(method, path, json=body))
+
+    def ask_twice(self, method: str, path: str, *, body: Any, if_serial: int | None) -> Any:
+        """Return the JSON answer to a write, which is repeated like `move`."""
+        return _json(self._ask_twice(method, path, json=body, headers=_condition(if_serial)))
+
     def _pages(self, path: str, *, cca: str | None, **filters: str | None) -> Iterator[Json]:
         params = {name: value for name, value in filters.items() if value is not None}
         if cca is not None:
@@ -436,6 +448,14 @@ def _read(kind: type[_Answer], answer: httpx.Response) -> Json:
         raise RegistryClientError(
             f"{place}: expected a registry's JSON, got {answer.text[:80]!r} ({first['msg']}{where}); is it a registry?"
         ) from error
+
+
+def _json(answer: httpx.Response) -> Any:
+    try:
+        return answer.json()
+    except ValueError as error:
+        place = answer.url.copy_with(userinfo=b"")
+        raise RegistryClientError(f"{place}: expected a registry's JSON, got {answer.text[:80]!r}") from error
 
 
 def _problem(answer: httpx.Response) -> str:

@@ -79,6 +79,24 @@ class NothingToRollBackError(ServingError, status=409, slug="nothing-to-roll-bac
     """The channel has no earlier deployment with a different ensemble."""
 
 
+class RolloutRunningError(ServingError, status=409, slug="rollout-running", title="A roll-out is under way"):
+    """The channel has a roll-out that has not ended, which this change would disturb."""
+
+
+class RolloutStateError(ServingError, status=409, slug="rollout-state", title="Not in this state of the roll-out"):
+    """The roll-out has ended, or is not paused or running, as the request requires."""
+
+
+class RolloutImpossibleError(
+    ServingError, status=409, slug="rollout-impossible", title="The channel's servers cannot follow the plan"
+):
+    """Too few servers follow the channel, or the registry lacks what the plan needs."""
+
+
+class RolloutNotFoundError(ServingError, status=404, slug="rollout-not-found", title="No such roll-out"):
+    """The channel has no roll-out with that number."""
+
+
 class IdempotencyKeyReusedError(
     ServingError, status=422, slug="idempotency-key-reused", title="Idempotency key of another request"
 ):

@@ -5,6 +5,8 @@
     publish             ensemble DIGEST    ensembles/service.py
     move, roll-back     channel CCA/NAME   channels/service.py
     delete-channel      channel CCA/NAME   channels/service.py
+    ACTION-rollout      channel CCA/NAME   rollouts/service.py, channels/service.py; start, advance, pause, resume,
+                                           abort or promote
     sign                ensemble DIGEST    ensembles/signing.py
     add-root            root VERSION       roots/service.py
     remove-agent        agent ID           agents/service.py

@@ -163,6 +163,7 @@ def needs(scope: GrantedScope | None) -> Any:
 
 Publisher = Annotated[Caller, needs("publish")]
 Mover = Annotated[Caller, needs("move")]
+Roller = Annotated[Caller, needs("roll-out")]
 Reader = Annotated[Caller, needs("read")]
 Administrator = Annotated[Caller, needs("admin")]
 Holder = Annotated[Caller, needs(None)]

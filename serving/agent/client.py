@@ -68,13 +68,25 @@ class RegistryClient:
     trust: verifies the signatures of each offer. Its owner closes it, once no thread uses it any more.
     """
 
-    def __init__(self, settings: AgentSettings, *, trust: Trust | None = None, clock: Clock = time.monotonic) -> None:
-        """Create the client. Raises SettingsError where a TLS file cannot be used."""
+    def __init__(
+        self,
+        settings: AgentSettings,
+        *,
+        trust: Trust | None = None,
+        find_agent_id: Callable[[], str] | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        """Create the client. Raises SettingsError where a TLS file cannot be used.
+
+        find_agent_id: gives the id that polls have where the token names none. Without it they have none, and a
+        roll-out does not know the server.
+        """
         self._url = check_url(settings.url)
         self._timeout_s = settings.timeout_s
         self._token_file = settings.token_file
         self._trust = trust
         self._agent_id = settings.agent_id
+        self._find_agent_id = find_agent_id
         # A token, and the agent that the registry says it is for.
         self._token_of: tuple[str, str | None] | None = None
         files = TlsFiles(settings.ca_file, settings.client_cert_file, settings.client_key_file)
@@ -109,10 +121,13 @@ class RegistryClient:
             return PollResult(state, error=str(error), etag=kept)
 
     def _poll(self, cca: str, channel: str, *, etag: str | None, wait_s: float, is_absent: bool) -> PollResult:
-        if self._agent_id:
-            self.agent_id_of_token()
+        named = self.agent_id_of_token() if self._agent_id or self._find_agent_id is not None else None
+        if named is None and self._find_agent_id is not None:
+            named = self._find_agent_id()
         path = f"/v1/channels/{quote(cca, safe='')}/{quote(channel, safe='')}"
-        headers = None if etag is None else {"If-None-Match": etag}
+        headers = {} if named is None else {"Ccatune-Agent": named}
+        if etag is not None:
+            headers["If-None-Match"] = etag
         if (etag is not None or is_absent) and wait_s > 0:
             path += "?" + urlencode({"wait": f"{wait_s:g}"})
         answer = self._request("GET", path, headers=headers, wait_s=wait_s)

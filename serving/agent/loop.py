@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class Agent:
         self._clock = clock
         self._store = Store(settings.state_dir)
         self._agent_id = settings.agent_id
+        self._id_lock = threading.Lock()
         # Calls for the main thread; None ends it.
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._trust = _trust_of(settings, store=self._store, log=log, now_s=now_s)
@@ -191,9 +193,10 @@ class Agent:
                     applier.check()
 
     def _find_agent_id(self) -> str:
-        # An id that cannot be saved is kept here.
-        self._agent_id = self._agent_id or find_agent_id(self._store, log=self._log)
-        return self._agent_id
+        # An id that cannot be saved is kept here. The pollers and the reporter may need the first id at the same time.
+        with self._id_lock:
+            self._agent_id = self._agent_id or find_agent_id(self._store, log=self._log)
+            return self._agent_id
 
     def _rng(self) -> random.Random:
         import random
@@ -205,7 +208,7 @@ class Agent:
     def _client(self) -> RegistryClient:
         from serving.agent.client import RegistryClient
 
-        return RegistryClient(self._settings, trust=self._trust, clock=self._clock)
+        return RegistryClient(self._settings, trust=self._trust, find_agent_id=self._find_agent_id, clock=self._clock)
 
     def _poller(self, applier: Applier) -> Poller:
         return Poller(

@@ -25,13 +25,16 @@ from serving.http.openapi import ETAG, answered
 from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
 from serving.http.problems import problems
 from serving.http.protocol import connection_of
-from serving.names import CcaName, ChannelName
+from serving.names import AgentId, CcaName, ChannelName
 from serving.roots import repository as roots
 from serving.signatures import PrivateKey
 
 router = APIRouter(prefix="/v1/channels", tags=["channels"], route_class=ApiRoute)
 
 IfMatch = Annotated[str | None, Header(description=IF_MATCH)]
+
+
+AGENT_HEADER = "Ccatune-Agent"
 
 
 def add_parts(context: Context, *, key: PrivateKey | None) -> None:
@@ -45,11 +48,11 @@ def add_parts(context: Context, *, key: PrivateKey | None) -> None:
     with context.database.read() as session:
         signer.require_named(session)
 
-    def serials() -> dict[ChannelKey, int]:
+    def revisions() -> dict[ChannelKey, int]:
         with context.database.read() as session:
             return {**repository.heads(session), SIGNED_ROWS: roots.n_signed_rows(session)}
 
-    watch = context.add(ChannelWatch(serials, recheck_ms=settings.recheck_ms, spread_ms=settings.wake_spread_ms))
+    watch = context.add(ChannelWatch(revisions, recheck_ms=settings.recheck_ms, spread_ms=settings.wake_spread_ms))
     context.on_stop.append(watch.close)
     context.add(Offers(context, watch=watch, signer=signer))
 
@@ -113,7 +116,7 @@ async def move_channel(
     idempotency = idempotency_of(
         idempotency_key, kind="move", body=body.model_dump(), if_match=if_match, if_none_match=if_none_match
     )
-    change = _change(
+    change = change_of(
         context, caller, (cca, name), if_match=if_match, if_none_match=if_none_match, idempotency=idempotency
     )
     row, is_first = await context.write(service.move, change, body)
@@ -142,7 +145,7 @@ async def roll_back_channel(
     """Point the channel back to its previous ensemble. This is a new deployment with the next serial."""
     wanted = body if body is not None else RollBack()
     idempotency = idempotency_of(idempotency_key, kind="roll-back", body=wanted.model_dump(), if_match=if_match)
-    change = _change(context, caller, (cca, name), if_match=if_match, idempotency=idempotency)
+    change = change_of(context, caller, (cca, name), if_match=if_match, idempotency=idempotency)
     row = await context.write(service.roll_back, change, wanted)
     return _moved(context, response, background, row)
 
@@ -161,11 +164,12 @@ async def delete_channel(
 
     Serials of a channel that is made again under this name go on from the last one.
     """
-    serial = await context.write(service.delete, _change(context, caller, (cca, name), if_match=if_match))
-    _wake_later(context, background, (cca, name), serial=serial)
+    revision = await context.write(service.delete, change_of(context, caller, (cca, name), if_match=if_match))
+    wake_later(context, background, (cca, name), revision=revision)
 
 
-def _change(context: Context, caller: Caller, key: ChannelKey, **conditions: Any) -> service.Change:
+def change_of(context: Context, caller: Caller, key: ChannelKey, **conditions: Any) -> service.Change:
+    """Return the request of a caller to change a channel."""
     cca, name = key
     return service.Change(registry=context.registry, cca=cca, name=name, by=caller, clock=context.clock, **conditions)
 
@@ -173,14 +177,16 @@ def _change(context: Context, caller: Caller, key: ChannelKey, **conditions: Any
 def _moved(context: Context, response: Response, background: BackgroundTasks, row: DeploymentRow) -> DeploymentRead:
     """Return the answer to a committed move. The channel's long polls are woken after the answer is sent."""
     moved = DeploymentRead.of(row, registry=context.registry)
-    _wake_later(context, background, (moved.cca, moved.channel), serial=moved.serial)
+    wake_later(context, background, (moved.cca, moved.channel), revision=row.channel.revision)
     response.headers["ETag"] = service.etag_of(row, registry=context.registry)
     return moved
 
 
-def _wake_later(context: Context, background: BackgroundTasks, key: ChannelKey, *, serial: int) -> None:
+def wake_later(context: Context, background: BackgroundTasks, key: ChannelKey, *, revision: int) -> None:
+    """Wake the channel's long polls after the answer is sent."""
+
     async def wake() -> None:
-        context.part(ChannelWatch).announce(key, serial=serial)
+        context.part(ChannelWatch).announce(key, serial=revision)
 
     background.add_task(wake)
 
@@ -211,6 +217,13 @@ async def get_channel(
         ),
     ] = 0.0,
     if_none_match: Annotated[str | None, Header(description=IF_NONE_MATCH)] = None,
+    agent_id: Annotated[
+        AgentId | None,
+        Header(
+            alias=AGENT_HEADER,
+            description="The agent's id, by which a roll-out knows its servers. That of the token counts more.",
+        ),
+    ] = None,
 ) -> Response:
     """Return the current deployment with its ensemble.
 
@@ -219,6 +232,7 @@ async def get_channel(
     """
     offer, is_held = await context.part(Offers).follow(
         (cca, name),
+        agent_id=caller.grant.agent_id or agent_id,
         if_none_match=if_none_match,
         wait_s=min(wait, context.settings.max_wait_s),
         connection=connection_of(request.scope),

@@ -28,7 +28,7 @@ def _currents() -> Select[DeploymentRow]:
     return (
         select(DeploymentRow)
         .join(DeploymentRow.channel)
-        .where(DeploymentRow.serial == ChannelRow.serial)
+        .where(DeploymentRow.serial == ChannelRow.current_serial)
         .options(contains_eager(DeploymentRow.channel))
     )
 
@@ -45,6 +45,19 @@ def current_with_document(session: Session, *, cca: str, name: str) -> tuple[Dep
         .where(ChannelRow.cca == cca, ChannelRow.name == name)
         .join(EnsembleRow, EnsembleRow.digest == DeploymentRow.digest)
         .add_columns(EnsembleRow.document)
+    )
+    row = session.execute(query).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def with_document(session: Session, *, channel_id: int, serial: int) -> tuple[DeploymentRow, str] | None:
+    """Return a deployment of a channel and its ensemble's document, or None."""
+    query = (
+        select(DeploymentRow, EnsembleRow.document)
+        .join(DeploymentRow.channel)
+        .join(EnsembleRow, EnsembleRow.digest == DeploymentRow.digest)
+        .where(DeploymentRow.channel_id == channel_id, DeploymentRow.serial == serial)
+        .options(contains_eager(DeploymentRow.channel))
     )
     row = session.execute(query).one_or_none()
     return None if row is None else (row[0], row[1])
@@ -119,6 +132,6 @@ def history_page(
 
 
 def heads(session: Session) -> dict[tuple[str, str], int]:
-    """Return the last serial of every channel, by algorithm and name."""
-    rows = session.execute(select(ChannelRow.cca, ChannelRow.name, ChannelRow.serial))
-    return {(cca, name): serial for cca, name, serial in rows}
+    """Return the revision of every channel, by algorithm and name."""
+    rows = session.execute(select(ChannelRow.cca, ChannelRow.name, ChannelRow.revision))
+    return {(cca, name): revision for cca, name, revision in rows}

@@ -12,15 +12,18 @@
   on from there, because agents refuse serials that are older than those they have seen. Its history begins anew.
 - A channel points only to a published ensemble of its own algorithm. If the registry has a root document, enough
   publishers must have signed the ensemble. This is also a condition of a roll-back.
+- While a roll-out of the channel has not ended, no other change is accepted, except for an urgent roll-back. It ends
+  the roll-out and points the whole channel back to the baseline.
 - Every move and deletion leaves a row in the audit log, in the same transaction.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Literal
 
 from sqlalchemy.orm import Session
 
@@ -28,18 +31,21 @@ from serving.access import audit
 from serving.access.grants import Caller
 from serving.channels import repository
 from serving.channels.schemas import ChannelMove, Idempotency, RollBack
-from serving.database import ChannelRow, DeploymentRow
+from serving.database import ChannelRow, DeploymentRow, RolloutRow
 from serving.ensembles import repository as ensembles
 from serving.ensembles.signing import require_signed
 from serving.errors import (
     ChannelNotFoundError,
     EnsembleNotFoundError,
     NothingToRollBackError,
+    RolloutRunningError,
     SerialMismatchError,
     WrongAlgorithmError,
 )
 from serving.http.etags import matches_strongly, matches_weakly, names_a_tag, quoted
+from serving.rollouts import repository as rollouts
 
+_ROLLED_BACK = "The channel was rolled back urgently."
 # The part of an entity tag that names the signatures.
 _SIGNATURES_TAG = re.compile(r'(?<=:sha256:[0-9a-f]{64}):[0-9a-f]+(?=")')
 
@@ -78,22 +84,18 @@ def move(session: Session, change: Change, wanted: ChannelMove) -> tuple[Deploym
         EnsembleNotFoundError: the ensemble is not published.
         WrongAlgorithmError: the ensemble belongs to another algorithm than the channel.
         SerialMismatchError: `if_match` does not name the current deployment, or `if_none_match` names it.
+        RolloutRunningError: the channel has a roll-out that has not ended.
         IdempotencyKeyReusedError: another request had the same idempotency key.
         EnsembleUnsignedError, RootExpiredError: see `require_signed`.
     """
-    ensemble = ensembles.find(session, wanted.digest)
-    if ensemble is None:
-        raise EnsembleNotFoundError(
-            f"expected the digest of a published ensemble, got {wanted.digest}; publish it first"
-        )
-    if ensemble.cca != change.cca:
-        raise WrongAlgorithmError(f"expected an ensemble of {change.cca}, got {wanted.digest} of {ensemble.cca}")
+    require_ensemble(session, wanted.digest, cca=change.cca)
     channel = repository.channel_for_move(session, cca=change.cca, name=change.name)
-    made = _made_before(session, channel, change.idempotency)
+    made = made_before(session, channel, change.idempotency)
     if made is None:
-        _require_match(session, channel, change)
+        require_match(session, channel, change)
         _require_no_match(session, channel, change)
-        made = _deploy(
+        _require_no_rollout(session, channel)
+        made = deploy(
             session,
             channel,
             change,
@@ -111,17 +113,23 @@ def roll_back(session: Session, change: Change, wanted: RollBack) -> DeploymentR
     Raises:
         ChannelNotFoundError: the channel has no deployment.
         NothingToRollBackError: there is no earlier deployment with a different ensemble.
+        RolloutRunningError: the channel has a roll-out that has not ended, and the roll-back is not urgent.
         SerialMismatchError: `if_match` does not name the current deployment.
         IdempotencyKeyReusedError: another request had the same idempotency key.
         EnsembleUnsignedError, RootExpiredError: see `require_signed`.
     """
     current(session, cca=change.cca, name=change.name)
     channel = repository.channel_for_move(session, cca=change.cca, name=change.name)
-    made = _made_before(session, channel, change.idempotency)
+    made = made_before(session, channel, change.idempotency)
     if made is not None:
         return made
-    _require_match(session, channel, change)
-    deployed = _deployed(session, channel)
+    require_match(session, channel, change)
+    rollout = rollouts.find_open(session, channel_id=channel.id)
+    if rollout is not None:
+        if not wanted.urgent:
+            raise _rollout_running(channel, rollout)
+        return end_rollout(session, rollout, change, action="abort", reasons=[_ROLLED_BACK], note=wanted.note)
+    deployed = deployed_by(session, channel)
     target = repository.latest_of_another_ensemble(
         session,
         channel_id=channel.id,
@@ -133,7 +141,7 @@ def roll_back(session: Session, change: Change, wanted: RollBack) -> DeploymentR
             f"expected another ensemble on {change.cca}/{change.name} before serial {deployed.serial}, there was none; "
             "move the channel to an ensemble instead"
         )
-    return _deploy(
+    return deploy(
         session,
         channel,
         change,
@@ -146,21 +154,69 @@ def roll_back(session: Session, change: Change, wanted: RollBack) -> DeploymentR
 
 
 def delete(session: Session, change: Change) -> int:
-    """Delete the channel with its deployments, and return the serial that marks the deletion.
+    """Delete the channel with its deployments, and return its new revision.
 
     Raises:
         ChannelNotFoundError: the channel has no deployment.
         SerialMismatchError: `if_match` does not name the current deployment.
+        RolloutRunningError: the channel has a roll-out that has not ended.
     """
     current(session, cca=change.cca, name=change.name)
     channel = repository.channel_for_move(session, cca=change.cca, name=change.name)
-    _require_match(session, channel, change)
-    row = _deployed(session, channel)
+    require_match(session, channel, change)
+    _require_no_rollout(session, channel)
+    row = deployed_by(session, channel)
     channel.serial += 1
+    channel.current_serial = channel.serial
+    channel.revision += 1
     details = {"serial": channel.serial, "digest": row.digest}
     _record(session, channel, change, now=change.clock(), action="delete-channel", **details)
     repository.delete_deployments(session, channel_id=channel.id)
-    return channel.serial
+    return channel.revision
+
+
+def end_rollout(
+    session: Session,
+    rollout: RolloutRow,
+    change: Change,
+    *,
+    action: Literal["abort", "promote"],
+    reasons: Sequence[str],
+    note: str,
+    evidence: Mapping[str, Any] | None = None,
+) -> DeploymentRow:
+    """Point the whole channel to the baseline, which is urgent, or to the candidate. The channel must be locked.
+
+    Return the new deployment. Raises EnsembleUnsignedError, RootExpiredError: see `require_signed`.
+    """
+    channel = repository.channel_for_move(session, cca=change.cca, name=change.name)
+    is_abort = action == "abort"
+    serial = rollout.baseline_serial if is_abort else rollout.candidate_serial
+    source = repository.deployment(session, channel_id=channel.id, serial=serial)
+    assert source is not None  # noqa: S101 - a channel with a roll-out is not deleted
+    now = change.clock()
+    rollout.state, rollout.ended_at = ("aborted" if is_abort else "promoted"), now
+    rollouts.note(session, rollout, at=now, actor=change.by.name, action=action, reasons=reasons, evidence=evidence)
+    _record(session, channel, change, now=now, action=f"{action}-rollout", rollout=rollout.id, reasons=list(reasons))
+    return deploy(
+        session,
+        channel,
+        change,
+        digest=source.digest,
+        hold_back_permille=source.hold_back_permille,
+        urgent=is_abort,
+        note=note or f"roll-out {rollout.id}: {rollout.state}",
+        restores=(source.restores_serial or source.serial) if is_abort else None,
+    )
+
+
+def require_ensemble(session: Session, digest: str, *, cca: str) -> None:
+    """Raise EnsembleNotFoundError or WrongAlgorithmError unless it is a published ensemble of the algorithm."""
+    ensemble = ensembles.find(session, digest)
+    if ensemble is None:
+        raise EnsembleNotFoundError(f"expected the digest of a published ensemble, got {digest}; publish it first")
+    if ensemble.cca != cca:
+        raise WrongAlgorithmError(f"expected an ensemble of {cca}, got {digest} of {ensemble.cca}")
 
 
 def current(session: Session, *, cca: str, name: str) -> DeploymentRow:
@@ -188,7 +244,7 @@ def history(session: Session, *, cca: str, name: str, before_serial: int | None,
     return repository.history_page(session, cca=cca, name=name, before_serial=before_serial, limit=limit)
 
 
-def _made_before(session: Session, channel: ChannelRow, idempotency: Idempotency | None) -> DeploymentRow | None:
+def made_before(session: Session, channel: ChannelRow, idempotency: Idempotency | None) -> DeploymentRow | None:
     """Return the deployment that the same request made before, or None. The channel must be locked."""
     if idempotency is None:
         return None
@@ -205,18 +261,20 @@ def _no_channel(cca: str, name: str) -> ChannelNotFoundError:
     )
 
 
-def _deployed(session: Session, channel: ChannelRow) -> DeploymentRow:
-    row = repository.deployment(session, channel_id=channel.id, serial=channel.serial)
+def deployed_by(session: Session, channel: ChannelRow) -> DeploymentRow:
+    """Return the current deployment of a channel. Raises ChannelNotFoundError."""
+    row = repository.deployment(session, channel_id=channel.id, serial=channel.current_serial)
     if row is None:
         raise _no_channel(channel.cca, channel.name)
     return row
 
 
-def _require_match(session: Session, channel: ChannelRow, change: Change) -> None:
+def require_match(session: Session, channel: ChannelRow, change: Change) -> None:
+    """Raise SerialMismatchError if `if_match` does not name the current deployment. The channel must be locked."""
     if_match = change.if_match
     if if_match is None:
         return
-    deployed = repository.deployment(session, channel_id=channel.id, serial=channel.serial)
+    deployed = repository.deployment(session, channel_id=channel.id, serial=channel.current_serial)
     serial = 0 if deployed is None else deployed.serial
     accepted = {quoted(str(serial))}
     if deployed is not None:
@@ -238,17 +296,17 @@ def _of_deployment(header: str) -> str:
 
 
 def _require_no_match(session: Session, channel: ChannelRow, change: Change) -> None:
-    deployed = repository.deployment(session, channel_id=channel.id, serial=channel.serial)
+    deployed = repository.deployment(session, channel_id=channel.id, serial=channel.current_serial)
     if deployed is None or change.if_none_match is None:
         return
     if matches_weakly(_of_deployment(change.if_none_match), etag_of(deployed, registry=change.registry)):
         raise SerialMismatchError(
             f"{channel.cca}/{channel.name}: expected {change.if_none_match} not to be current, it stands at serial "
-            f"{channel.serial}; name what it stands at by If-Match to move it"
+            f"{channel.current_serial}; name what it stands at by If-Match to move it"
         )
 
 
-def _deploy(
+def deploy(
     session: Session,
     channel: ChannelRow,
     change: Change,
@@ -258,10 +316,19 @@ def _deploy(
     urgent: bool,
     note: str,
     restores: int | None = None,
+    is_candidate: bool = False,
 ) -> DeploymentRow:
+    """Add a deployment with the next serial. The channel must be locked.
+
+    is_candidate: the channel's current deployment stays, and servers in the candidate's arm of a roll-out get this one.
+    Raises EnsembleUnsignedError, RootExpiredError: see `require_signed`.
+    """
     now = change.clock()
     require_signed(session, cca=change.cca, digest=digest, now=now)
     channel.serial += 1
+    channel.revision += 1
+    if not is_candidate:
+        channel.current_serial = channel.serial
     said = {
         "serial": channel.serial,
         "digest": digest,
@@ -279,9 +346,23 @@ def _deploy(
         **said,
     )
     session.add(row)
-    _record(session, channel, change, now=now, action="move" if restores is None else "roll-back", **said)
+    action = "start-rollout" if is_candidate else "move" if restores is None else "roll-back"
+    _record(session, channel, change, now=now, action=action, **said)
     session.flush()
     return row
+
+
+def _require_no_rollout(session: Session, channel: ChannelRow) -> None:
+    rollout = rollouts.find_open(session, channel_id=channel.id)
+    if rollout is not None:
+        raise _rollout_running(channel, rollout)
+
+
+def _rollout_running(channel: ChannelRow, rollout: RolloutRow) -> RolloutRunningError:
+    return RolloutRunningError(
+        f"{channel.cca}/{channel.name}: expected no roll-out under way, roll-out {rollout.id} is {rollout.state}; "
+        "abort or promote it first, or roll the channel back urgently, which aborts it"
+    )
 
 
 def _record(

@@ -21,6 +21,7 @@ from serving.database.models import (
 )
 from serving.database.qos_models import MAX_SUM, NONE, AgentQosRow, QosRow
 from serving.database.registry import open_database, registry_name
+from serving.database.rollout_models import LeaseRow, RolloutEventRow, RolloutRow, RolloutServerRow
 
 __all__ = [
     "ADDRESS_CHARS",
@@ -37,9 +38,13 @@ __all__ = [
     "DeploymentRow",
     "EnsembleRow",
     "EnsembleSignatureRow",
+    "LeaseRow",
     "PrincipalRow",
     "QosRow",
     "RegistryRow",
+    "RolloutEventRow",
+    "RolloutRow",
+    "RolloutServerRow",
     "RootRow",
     "TokenRow",
     "insert_for",

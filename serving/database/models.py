@@ -12,11 +12,12 @@
     tokens               the tokens of the principals, each as the SHA-256 of its text
     audit                one row for each change, with the principal who made it
     qos, qos_agents      sums of flows by hour (qos_models.py)
+    rollouts, leases ... roll-outs of channels in steps (rollout_models.py)
 
 Rows of ensembles, their signatures, roots and channels are never deleted. They and deployments are never changed,
-except for `channels.serial`, which only grows. A serial is therefore never used twice, even after `channels remove`,
-which deletes a channel's deployments with their idempotency keys. Rows of agents may be deleted.
-Rows of the audit log are never changed.
+except for the numbers of a channel, of which `serial` and `revision` only grow. A serial is therefore never used twice,
+even after `channels remove`, which deletes a channel's deployments with their idempotency keys. Rows of agents may be
+deleted. Rows of the audit log are never changed.
 """
 
 from __future__ import annotations
@@ -117,7 +118,11 @@ class RootRow(Base):
 
 
 class ChannelRow(Base):
-    """A channel of one algorithm. `serial` is the last assigned serial; 0 before the first deployment."""
+    """A channel of one algorithm. `serial` is the last assigned serial; 0 before the first deployment.
+
+    current_serial: the deployment of all servers that are not in the candidate's arm of a roll-out.
+    revision: grows with every change of what the channel offers to any server.
+    """
 
     __tablename__ = "channels"
     __table_args__ = (UniqueConstraint("cca", "name"), CheckConstraint("serial >= 0", name="serial_grows"))
@@ -126,6 +131,8 @@ class ChannelRow(Base):
     cca: Mapped[str] = mapped_column(String(NAME_CHARS))
     name: Mapped[str] = mapped_column(String(NAME_CHARS))
     serial: Mapped[int] = mapped_column(BigInteger)
+    current_serial: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    revision: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
 
 
 class DeploymentRow(Base):

@@ -12,6 +12,9 @@
     POST /v1/channels/{cca}/{name}/rollback   point a channel back to its previous ensemble
     GET  /v1/channels/{cca}/{name}            get the current deployment and ensemble; ETag, ?wait= for a long poll
     GET  /v1/channels/{cca}/{name}/history    list a channel's deployments
+    POST /v1/channels/{cca}/{name}/rollouts   move a channel in steps; GET lists the roll-outs
+    GET  /v1/channels/{cca}/{name}/rollouts/{number}[/events]   get a roll-out, or what was done and why
+    POST /v1/channels/{cca}/{name}/rollouts/{number}/{action}   pause, resume, abort or promote it
     POST /v1/agents/{agent_id}/reports        report the table in force in an agent's kernel
     GET  /v1/agents                           list the latest report of each agent
     DELETE /v1/agents/{agent_id}              delete an agent's reports
@@ -56,6 +59,7 @@ from serving.http.problems import add_problem_handlers, problems
 from serving.qos import endpoints as qos
 from serving.registry import health
 from serving.registry.shortcut import Shortcut
+from serving.rollouts import endpoints as rollouts
 from serving.roots import endpoints as roots
 from serving.settings import ServingSettings
 from serving.signatures import PrivateKey
@@ -102,6 +106,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     tokens = context.add(KnownTokens(context))
     channels.add_parts(context, key=key)
     agents.add_parts(context)
+    rollouts.add_parts(context)
     qos.add_parts(context)
     add_problem_handlers(app)
     # The last one that is added receives a request first.
@@ -110,7 +115,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     app.add_middleware(AccessCheck, tokens=None if settings.open else tokens)
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
-    for resource in (ensembles, channels, roots, agents, qos, access):
+    for resource in (ensembles, channels, rollouts, roots, agents, qos, access):
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     app.include_router(health.router)
     _add_own_pages(app)

@@ -23,7 +23,7 @@ from serving.access.routes import SMALL_BODY_BYTES, read_body, replaying
 from serving.agents.endpoints import received
 from serving.agents.intake import ReportIntake
 from serving.agents.schemas import AgentReport
-from serving.channels.endpoints import offer_headers
+from serving.channels.endpoints import AGENT_HEADER, offer_headers
 from serving.channels.offers import Offers
 from serving.channels.watch import ChannelKey
 from serving.context import Context
@@ -36,6 +36,7 @@ _REPORT = re.compile(r"/v1/agents/([^/]+)/reports")
 _WAIT = re.compile(rb"(?:wait=([0-9]{1,4}(?:\.[0-9]{1,6})?))?")
 _MAX_WAIT_S = 3600.0
 _JSON = b"application/json"
+_AGENT_HEADER = AGENT_HEADER.lower().encode()
 
 Value = TypeVar("Value")
 
@@ -72,6 +73,7 @@ class Shortcut:
             caller.require("read", cca=key[0], channel=key[1])
             offer, is_held = await self._offers.follow(
                 key,
+                agent_id=caller.grant.agent_id or _named_agent(scope),
                 if_none_match=None if header is None else header.decode("latin-1"),
                 wait_s=min(wait_s, self._context.settings.max_wait_s),
                 connection=connection_of(scope),
@@ -129,6 +131,11 @@ def _key_of(scope: Scope) -> ChannelKey | None:
 def _agent_of(scope: Scope) -> str | None:
     found = _REPORT.fullmatch(scope["path"])
     return None if found is None else _valid(_AGENT_ID, found[1])
+
+
+def _named_agent(scope: Scope) -> str | None:
+    header = _header(scope, _AGENT_HEADER)
+    return None if header is None else _valid(_AGENT_ID, header.decode("latin-1"))
 
 
 def _valid(kind: TypeAdapter[Value], value: object) -> Value | None:

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""Judges the roll-outs that have not ended, in the background of every registry process.
+
+    every 5 s   take or renew the lease   the process that has it goes on; the others wait
+                read the figures          of each roll-out, in a transaction for reads
+                decide                    a pure function (decision.py)
+                apply                     in a transaction that locks the channel, unless the roll-out has changed since
+
+A process that dies keeps the lease for at most 30 s. Two processes that both judge a roll-out, for example after a
+pause of the machine, do no harm: the second one finds that the number of looks has changed, and drops its decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from datetime import timedelta
+
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from serving.access.grants import local_caller
+from serving.channels.service import Change
+from serving.channels.watch import ChannelKey, ChannelWatch
+from serving.context import Context
+from serving.errors import ServingError
+from serving.rollouts import repository, service
+
+EVERY_S = 5.0
+_LEASE = timedelta(seconds=30)
+_LEASE_NAME = "rollouts"
+_ACTOR = "rollouts"
+
+_log = logging.getLogger(__name__)
+
+
+class RolloutController:
+    """The judge of one registry's roll-outs. All methods belong to the event loop."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._owner = secrets.token_hex(8)
+        self._task: asyncio.Task[None] | None = None
+        context.on_start.append(self.start)
+        context.on_stop.append(self.stop)
+
+    def start(self) -> None:
+        """Begin to judge in the background."""
+        self._task = asyncio.get_running_loop().create_task(self._judge_for_ever())
+
+    def stop(self) -> None:
+        """End it. A decision that is being applied is completed."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def judge_all(self) -> None:
+        """Judge each roll-out once, if no other process does. Raises SQLAlchemyError, ServingError."""
+        open_ids = await self._context.read(repository.open_ids)
+        if not open_ids or not await self._context.write(self._take_lease):
+            return
+        for rollout_id in open_ids:
+            try:
+                await self._judge(rollout_id)
+            except ServingError as error:
+                # For example, the root document has expired. Other roll-outs go on.
+                _log.warning("roll-out %d: not judged, which is tried again in %g s: %s", rollout_id, EVERY_S, error)
+
+    async def _judge(self, rollout_id: int) -> None:
+        context = self._context
+        judged = await context.read(service.judge, rollout_id, now=context.clock())
+        if judged is None or (judged.decision.action == "continue" and not judged.decision.is_look):
+            return
+        change = Change(
+            registry=context.registry, cca=judged.cca, name=judged.channel, by=local_caller(_ACTOR),
+            clock=context.clock, if_match=None,
+        )  # fmt: skip
+        revision = await context.write(service.apply, judged, change)
+        if revision is not None:
+            key: ChannelKey = (judged.cca, judged.channel)
+            context.part(ChannelWatch).announce(key, serial=revision)
+
+    def _take_lease(self, session: Session) -> bool:
+        now = self._context.clock()
+        return repository.take_lease(session, name=_LEASE_NAME, owner=self._owner, now=now, until=now + _LEASE)
+
+    async def _judge_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                await self.judge_all()
+            except (SQLAlchemyError, ServingError) as error:
+                _log.warning("roll-outs are not judged, which is tried again in %g s: %s", EVERY_S, error)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""The reasons of a decision as sentences for operators, with figures and units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from serving.rollouts.plan import Limit, Plan
+from serving.rollouts.statistics import Arm, Harm, Metric
+
+
+def _amount(metric: Metric, harm: float) -> str:
+    return f"{100 * abs(harm):.2g} {metric.unit}"
+
+
+def _direction(metric: Metric, harm: float) -> str:
+    return f"{_amount(metric, harm)} {metric.worse if harm > 0 else metric.better}"
+
+
+def _compared(metric: Metric, harm: Harm, unit: str) -> str:
+    return (
+        f"The {metric.title} is {_direction(metric, harm.estimate)} on the {harm.n_candidate} {unit} with the "
+        f"candidate than on the {harm.n_baseline} with the baseline (interval: from {_direction(metric, harm.lower)} "
+        f"to {_direction(metric, harm.upper)})."
+    )
+
+
+def _duration(seconds: float) -> str:
+    for unit_s, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * unit_s:
+            return f"{seconds / unit_s:.3g} {unit}"
+    return f"{max(0.0, seconds):.0f} seconds"
+
+
+def worse(metric: Metric, harm: Harm, *, limit: Limit, unit: str) -> str:
+    """Say that a metric is worse by more than its margin."""
+    ends = "aborts" if limit.role == "guardrail" else "pauses"
+    return (
+        f"{_compared(metric, harm, unit)} It may be at most {_amount(metric, limit.margin)} {metric.worse}, and the "
+        f"interval excludes that both are equal. This {ends} the roll-out."
+    )
+
+
+def undecided(metric: Metric, harm: Harm, limit: Limit, share: float, unit: str) -> str:
+    """Say that a metric may still be worse than tolerated."""
+    return (
+        f"{_compared(metric, harm, unit)} Before {_servers(share)} may have the candidate, the whole interval must be "
+        f"below {_amount(metric, limit.margin / share)} {metric.worse}."
+    )
+
+
+def proven(metric: Metric, harm: Harm, *, limit: Limit, share: float, unit: str) -> str:
+    """Say that a metric is not worse than tolerated."""
+    if limit.role == "signal":
+        return _compared(metric, harm, unit)
+    return (
+        f"{_compared(metric, harm, unit)} The whole interval is below {_amount(metric, limit.margin / share)} "
+        f"{metric.worse}, which is tolerated before {_servers(share)} may have the candidate."
+    )
+
+
+def no_gain(metric: Metric, harm: Harm, *, unit: str) -> str:
+    """Say that a metric is not shown to be better, although the plan requires it."""
+    return f"{_compared(metric, harm, unit)} The plan requires that the whole interval is on the better side."
+
+
+def _servers(share: float) -> str:
+    return "all servers" if share == 1 else f"{100 * share:g} % of the servers"
+
+
+def too_few(metric: Metric, counted: Mapping[str, int], *, plan: Plan) -> str:
+    """Say that a metric cannot be judged yet."""
+    if plan.switchback is not None:
+        return f"There are too few pairs of whole blocks with figures to compare the {metric.title}."
+    return (
+        f"Too few servers have figures to compare the {metric.title}: {counted['candidate']} with the candidate and "
+        f"{counted['baseline']} with the baseline have at least {plan.least_samples} delay samples each; the plan "
+        f"requires {plan.least_servers} of each."
+    )
+
+
+def uncovered(counted: Mapping[str, int], assigned: Mapping[str, int]) -> str:
+    """Say that relatively few servers with the candidate have figures."""
+    return (
+        f"Only {counted['candidate']} of the {assigned['candidate']} servers with the candidate have figures, beside "
+        f"{counted['baseline']} of the {assigned['baseline']} with the baseline. Some servers may not have applied the "
+        "candidate."
+    )
+
+
+def uneven(candidate: int, counted: int, *, share: float, p: float) -> str:
+    """Say that the arms' sizes differ from the assigned shares."""
+    return (
+        f"{candidate} of the {counted} servers with figures have the candidate, but {100 * share:.3g} % of all servers "
+        f"were assigned to it. By chance this happens with a probability of {p:.1g} only. The figures of some servers "
+        "are therefore missing because of their table, and a comparison would be wrong."
+    )
+
+
+def silent(arm: Arm | str, n: int, *, of: int, plan: Plan) -> str:
+    """Say that too many servers of an arm do not report."""
+    if of == 0:
+        return f"No server has the {arm}, so nothing can be compared."
+    return (
+        f"{n} of the {of} servers with the {arm} have not reported for more than {_duration(plan.silent_s)}. At most "
+        f"{100 * plan.silent_share:.3g} % may be silent."
+    )
+
+
+def waiting(seconds: float) -> str:
+    """Say when the roll-out is judged next."""
+    return f"The roll-out is judged again in {_duration(seconds)}."
+
+
+def too_early(least_s: float) -> str:
+    """Say that the step has not lasted long enough."""
+    return f"The step lasts at least {_duration(least_s)}."
+
+
+def over(most_s: float) -> str:
+    """Say that the step's time is over."""
+    return f"The step's time limit of {_duration(most_s)} is over, and the conditions for the next step are not met."

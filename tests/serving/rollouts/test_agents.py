@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""The real agents of a fleet in a roll-out, with fake kernels, on a registry behind a socket."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import pytest
+
+from serving.agent.loop import Agent
+from tests.serving.agent.fakes import FakeTree, header, log_to, settings_of
+from tests.serving.api import Api
+from tests.serving.running import CHAMPION, Running
+
+pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)]
+
+PLAN = {"steps": [{"share": 0.2}]}
+
+
+def test_each_agent_applies_the_table_of_its_arm_and_no_older_serial_after_an_abort(api: Api, tmp_path: Path) -> None:
+    api.move(0)
+    digest = api.publish(1)
+    trees = [FakeTree() for _ in range(10)]
+
+    def serials(url: str) -> list[int]:
+        for number, tree in enumerate(trees):
+            # The agent chooses its own id and keeps it in its folder.
+            settings = settings_of(tmp_path / str(number), url, agent_id="")
+            settings.state_dir.parent.mkdir(exist_ok=True)
+            Agent(settings, tree=tree, log=log_to(), boot_id="boot-1").run_once()
+        return [int(header(tree.text)["serial"]) for tree in trees]
+
+    with Running(api.database) as registry:
+        assert serials(registry.url) == [1] * 10
+        answer = httpx.post(f"{registry.url}{CHAMPION}/rollouts", json={"digest": digest, "plan": PLAN}, timeout=30)
+        assert answer.status_code == 201, answer.text
+        begun = serials(registry.url)
+        assert Counter(begun) == {1: 5, 2: 5}
+        assert serials(registry.url) == begun
+        httpx.post(f"{registry.url}{CHAMPION}/rollback", timeout=30).raise_for_status()
+        assert serials(registry.url) == [3] * 10
+    # Every kernel took each of its tables once, and refused none.
+    assert [len(tree.accepted) for tree in trees] == [3 if serial == 2 else 2 for serial in begun]
+    assert [tree.rejected for tree in trees] == [0] * 10
