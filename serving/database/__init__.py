@@ -2,6 +2,7 @@
 """The registry's database: its models, sessions and migrations."""
 
 from serving.database.engine import Database, insert_or_find, narrowed
+from serving.database.jobs import LEASE_CHARS, RUNNER_CHARS, JobAttemptRow, JobRow
 from serving.database.migrate import migrate, require_current_schema
 from serving.database.models import (
     ADDRESS_CHARS,
@@ -24,6 +25,8 @@ from serving.database.registry import open_database, registry_name
 __all__ = [
     "ADDRESS_CHARS",
     "IDEMPOTENCY_KEY_CHARS",
+    "LEASE_CHARS",
+    "RUNNER_CHARS",
     "RUN_ID_CHARS",
     "AgentRow",
     "AuditRow",
@@ -33,6 +36,8 @@ __all__ = [
     "DeploymentRow",
     "EnsembleRow",
     "EnsembleSignatureRow",
+    "JobAttemptRow",
+    "JobRow",
     "PrincipalRow",
     "RegistryRow",
     "RootRow",

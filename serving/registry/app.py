@@ -15,6 +15,10 @@
     POST /v1/agents/{agent_id}/reports        report the table in force in an agent's kernel
     GET  /v1/agents                           list the latest report of each agent
     DELETE /v1/agents/{agent_id}              delete an agent's reports
+    POST /v1/jobs                             queue the training of a registered study; GET lists the jobs
+    GET  /v1/jobs/{id}                        get a job with its progress; /logs its logs; POST /cancel cancels it
+    POST /v1/jobs/leases                      lease a job to a runner, which then posts to
+                                              /v1/jobs/{id}/heartbeat and /v1/jobs/{id}/end
     POST /v1/tokens                           make a token
     GET  /v1/tokens                           list the tokens
     DELETE /v1/tokens/{id}                    revoke a token
@@ -52,6 +56,7 @@ from serving.http.etags import matches_weakly, quoted
 from serving.http.front import FrontedApplication
 from serving.http.layers import LOOPBACK_NAMES, Guard, Heads, RequestIds
 from serving.http.problems import add_problem_handlers, problems
+from serving.jobs import endpoints as jobs
 from serving.registry import health
 from serving.registry.shortcut import Shortcut
 from serving.roots import endpoints as roots
@@ -100,6 +105,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     tokens = context.add(KnownTokens(context))
     channels.add_parts(context, key=key)
     agents.add_parts(context)
+    jobs.add_parts(context)
     add_problem_handlers(app)
     # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
@@ -107,7 +113,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     app.add_middleware(AccessCheck, tokens=None if settings.open else tokens)
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
-    for resource in (ensembles, channels, roots, agents, access):
+    for resource in (ensembles, channels, roots, agents, jobs, access):
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     app.include_router(health.router)
     _add_own_pages(app)

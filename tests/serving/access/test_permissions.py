@@ -19,6 +19,8 @@ DIGEST = make_ensemble(0).digest
 REPORT = {"cca": "gr", "channel": "champion", "state": "InSync"}
 KEYS = Keys()
 ROOT = KEYS.envelope(publishers=[KEYS.publisher, KEYS.second_publisher])
+JOB = {"study": "gr-demo", "datasets": ["made"]}
+LEASE = "x" * 16
 TOKEN = {"principal": "p", "kind": "ci", "scopes": ["read"]}
 
 # Each operation of the API: its scope, and a request that the registry of `moved` answers with a success.
@@ -43,6 +45,14 @@ OPERATIONS = {
     ("post", "/v1/agents/{agent_id}/reports"): ("report", "/v1/agents/web-1/reports", REPORT),
     ("get", "/v1/agents"): ("read", "/v1/agents", None),
     ("delete", "/v1/agents/{agent_id}"): ("admin", "/v1/agents/web-9", None),
+    ("post", "/v1/jobs"): ("train", "/v1/jobs", JOB),
+    ("get", "/v1/jobs"): ("read", "/v1/jobs", None),
+    ("get", "/v1/jobs/{job_id}"): ("read", "/v1/jobs/1", None),
+    ("get", "/v1/jobs/{job_id}/logs"): ("read", "/v1/jobs/1/logs", None),
+    ("post", "/v1/jobs/{job_id}/heartbeat"): ("run-jobs", "/v1/jobs/1/heartbeat", {"lease": LEASE}),
+    ("post", "/v1/jobs/{job_id}/end"): ("run-jobs", "/v1/jobs/1/end", {"lease": LEASE, "outcome": "interrupted"}),
+    ("post", "/v1/jobs/leases"): ("run-jobs", "/v1/jobs/leases", {"runner": "r", "lease": LEASE, "datasets": []}),
+    ("post", "/v1/jobs/{job_id}/cancel"): ("train", "/v1/jobs/2/cancel", {}),
     ("post", "/v1/tokens"): ("admin", "/v1/tokens", TOKEN),
     ("get", "/v1/tokens"): ("admin", "/v1/tokens", None),
     ("delete", "/v1/tokens/{token_id}"): ("admin", "/v1/tokens/OF-ANOTHER", None),
@@ -56,7 +66,7 @@ OWN_TOKEN = ("get", "/v1/token")
 
 @pytest.fixture
 def moved(api) -> Api:
-    """A registry with a root document, two signed ensembles, two moves, two agents, and a token of `another`."""
+    """A registry with a root document, two signed ensembles, two moves, two agents, a leased job, and `another`."""
     add_root(api, ROOT)
     for number in (0, 1):
         add_signature(api, api.publish(number), KEYS.publisher)
@@ -64,6 +74,9 @@ def moved(api) -> Api:
     api.move(1)
     report(api, "web-1")
     report(api, "web-9")
+    assert api.limited("train").request("POST", "/v1/jobs", json=JOB).is_success
+    wanted = {"runner": "r", "lease": LEASE, "datasets": ["made"]}
+    assert api.request("POST", "/v1/jobs/leases", json=wanted).status_code == 200
     api.new_token("read", principal="another")
     return api
 
@@ -76,7 +89,7 @@ def report(api, agent_id, **changes):
 def everything(api):
     """All that a request could change, but the times at which tokens were used."""
     lists = [api.get(path, params={"limit": 200}).json()["items"] for path in (
-        "/v1/ensembles", "/v1/channels", "/v1/agents", "/v1/tokens", "/v1/audit")]  # fmt: skip
+        "/v1/ensembles", "/v1/channels", "/v1/agents", "/v1/tokens", "/v1/audit", "/v1/jobs")]  # fmt: skip
     return lists, api.get(f"{CHAMPION}/history").json()
 
 
@@ -198,8 +211,8 @@ def test_an_expired_and_a_revoked_token_are_refused_and_change_nothing(moved, pr
     before = everything(moved)
     details = set()
     for number, caller in enumerate((expired, revoked, moved.with_token("ccat_0123456789abcdef_" + "x" * 43))):
-        # Three of 21 operations each, because a tenth refused token is the last one that is looked up.
-        for operation in list(OPERATIONS)[number::7]:
+        # Three of 30 operations each, because a tenth refused token is the last one that is looked up.
+        for operation in list(OPERATIONS)[number::10]:
             document = problem(send(caller, operation, admin=moved), status=401)
             assert document["type"] == "urn:ccatune:problem:not-authenticated"
             details.add(document["detail"])
