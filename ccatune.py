@@ -86,6 +86,7 @@ COMMANDS: dict[str, LazyCommand] = {
         "serving.commands.channels:channels", "serving", "Move channels, roll them back, and list them."
     ),
     "agents": LazyCommand("serving.commands.agents:agents", "serving", "List the agents and their last reports."),
+    "jobs": LazyCommand("serving.commands.jobs:jobs", "serving", "Train studies as jobs of the registry."),
     "registry": LazyCommand("serving.commands.registry:registry", "serving", "Back up the registry's database."),
     "tokens": LazyCommand("serving.commands.access:tokens", "serving", "Make, list and revoke tokens of the registry."),
     "audit": LazyCommand("serving.commands.access:audit", "serving", "List who changed what in the registry."),
