@@ -20,8 +20,8 @@ def _has_run_out(now: datetime) -> ColumnElement[bool]:
     return and_(JobRow.state == "running", JobRow.lease_until <= now)
 
 
-def lock_submissions(session: Session) -> None:
-    """Let other submissions wait until the transaction ends, so that their numbers and keys can be checked."""
+def lock_queue(session: Session) -> None:
+    """Let other submissions and leases wait until the transaction ends. Numbers, keys and leases stay as found."""
     session.execute(select(RegistryRow.id).with_for_update())
 
 
@@ -66,7 +66,7 @@ def queued(session: Session, *, within: Grant) -> Sequence[JobRow]:
 
 
 def lock_queued(session: Session, job_id: int) -> JobRow | None:
-    """Return the job, with its study, locked, or None if it is not queued any more or another transaction has it."""
+    """Return the job, with its study, locked, or None if another transaction has it, as one that cancels it."""
     query = select(JobRow).where(JobRow.id == job_id, _IS_QUEUED).with_for_update(skip_locked=True)
     return session.scalar(query.options(undefer(JobRow.study_text)).execution_options(populate_existing=True))
 

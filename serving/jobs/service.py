@@ -58,7 +58,7 @@ def submit(
         TooManyJobsError: the principal has that many jobs already.
         IdempotencyKeyReusedError: another request of the principal had the same idempotency key.
     """
-    repository.lock_submissions(session)
+    repository.lock_queue(session)
     if idempotency is not None:
         known = repository.job_of_key(session, principal=by.name, key=idempotency.key)
         if known is not None:
@@ -97,6 +97,7 @@ def lease(
     session: Session, wanted: LeaseRequest, *, by: Caller, now: datetime, lease_s: float, most_losses: int
 ) -> JobRow | None:
     """Lease the first queued job whose datasets the runner has, or None. A repeated request gets the same job."""
+    repository.lock_queue(session)
     held = repository.running_with_lease(session, wanted.lease)
     if held is not None:
         return held

@@ -100,7 +100,7 @@ class JobFolder:
         try:
             with self._log.open("rb") as file:
                 file.seek(max(0, self._log.stat().st_size - LOG_BYTES))
-                return file.read(LOG_BYTES).decode("utf-8", "replace")
+                return str(file.read(LOG_BYTES), "utf-8", "replace")
         except OSError:
             return ""
 
