@@ -176,7 +176,7 @@ class Runner:
         if status < 0:
             error = f"training was ended by {signal.Signals(-status).name}, as after a kill or without memory"
             return {"outcome": "lost", "error": error}
-        error = _last_words(folder.log_end()) or f"training ended with status {status} and no message"
+        error = folder.last_words()[:_ERROR_CHARS] or f"training ended with status {status} and no message"
         return {"outcome": "lost" if _PASSING in error else "failed", "error": error}
 
     def _end(self, job_id: int, folder: JobFolder, lease: Lease, report: Json) -> None:
@@ -211,9 +211,3 @@ def _waiting(folder: JobFolder) -> Json:
     phase = f"waiting: another process uses {folder.path.name}"
     return {"phase": phase, "share": 0.0, "left_s": None, "searches": 0, "points": 0, "points_meeting": 0,
             "best_of": None, "best": []}  # fmt: skip
-
-
-def _last_words(log: str) -> str:
-    """Return the message of a command that failed: the last line, which begins with the program's name."""
-    lines = [line for line in log.splitlines() if line.strip()]
-    return lines[-1].removeprefix("ccatune: ")[:_ERROR_CHARS] if lines else ""

@@ -36,6 +36,8 @@ LOG_BYTES = 16 * 1024
 GRACE_S = 30.0
 _KEPT_S = 14 * 86_400.0
 _POLL_S = 0.1
+# Begins the runner's lines in a log.
+_NOTE = "# "
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,12 @@ class JobFolder:
     def note(self, text: str) -> None:
         """Add a line of the runner to the log."""
         with self._log.open("a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} {text}\n")
+            file.write(f"{_NOTE}{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} {text}\n")
+
+    def last_words(self) -> str:
+        """The message of a training process that failed: the last line that is no note of the runner."""
+        lines = [line for line in self.log_end().splitlines() if line.strip() and not line.startswith(_NOTE)]
+        return lines[-1].removeprefix("ccatune: ") if lines else ""
 
     def log_end(self) -> str:
         """The end of the log of this attempt and of earlier ones in this folder."""

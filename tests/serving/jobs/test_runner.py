@@ -99,7 +99,7 @@ def test_a_job_that_was_stopped_goes_on_elsewhere_and_has_the_ensemble_of_ccatun
     assert status == 0
     job = training.client.submit("short", datasets=["made"])["id"]
     training.start()
-    training.wait(job, lambda found: found["progress"] and found["progress"]["searches"])
+    training.wait(job, lambda _: any(folder.glob("work/lab/*/gr.json.parts/*/*.json")))
     training.stop()
     stopped = training.client.job(job)
     assert (stopped["state"], stopped["losses"]) == ("queued", 0)
