@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import socket
-import sys
 import time
 from pathlib import Path
 from types import FrameType
@@ -100,7 +99,7 @@ def show(*, job_id: int, watch: bool) -> None:
             lines = [line for one in client.logs(job_id)[-1:] for line in one["log"].splitlines()]
             echo("\n".join(["", "the end of its log:", *lines[-_SHOWN_LOG_LINES:]]))
     if watch and job["state"] != "done":
-        sys.exit(1)
+        click.get_current_context().exit(1)
 
 
 @jobs.command()

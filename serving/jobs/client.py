@@ -10,6 +10,7 @@ import httpx
 from kmod.ensemble import Ensemble
 from serving.client import Json, RegistryClient, _Answer, _read, _unless_none
 from serving.errors import LeaseLostError, RegistryClientError
+from serving.names import CcaName, ChannelName, DatasetName
 
 # Answers after which the same report may succeed: a token that is renewed, and too many requests.
 _PASSING = {httpx.codes.UNAUTHORIZED, httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS}
@@ -26,13 +27,14 @@ class _Job(_Answer):
 
 
 class _Leased(_Answer):
-    registry: str
+    # The names become parts of paths and of a command line.
+    registry: ChannelName
     id: int
     attempt: int
     study: str
     study_text: str
-    cca: str
-    datasets: list[str]
+    cca: CcaName
+    datasets: list[DatasetName]
     seed: int | None
     lease_s: float
 

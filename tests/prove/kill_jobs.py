@@ -5,8 +5,8 @@
 
 The study of kill_trainer.py is trained once undisturbed. Then a registry (SQLite) queues jobs of it, and three runners
 train them: two share a folder of work, as on shared storage, and one has its own, as on another machine. The kills hit
-the registry and a runner in turn, and what was killed is started again. Every other kill of a runner falls into the
-moment in which a finished ensemble is handed in. What must hold:
+a runner and the registry in turn, and what was killed is started again. Half of the kills fall into the moment in which
+a finished ensemble is handed in. What must hold:
 
     once       no job ever has two training processes, counted in /proc every few milliseconds
     kept       every acknowledged job is there, and a job that was seen done stays done
@@ -42,7 +42,6 @@ from tests.prove.kill_trainer import END_S, ROOT, ShortfallError, finish, make_s
 
 LEASE_S = 3
 RUNNERS = {"shared-1": "shared", "shared-2": "shared", "alone": "alone"}
-UNFINISHED = 4
 MAX_LIFE_S = 4.0
 AIM_S = 20.0
 _JOB = re.compile(rb"--out\0[^\0]*/([0-9]+)-[0-9a-f]{16}/")
@@ -55,15 +54,15 @@ def free_port() -> int:
 
 
 class Site:
-    """A registry, its runners, and the jobs that it has acknowledged."""
+    """A registry, its runners, and the jobs that it has acknowledged. unfinished: how many are kept so."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, unfinished: int) -> None:
         self.folder = folder
+        self._most = self.unfinished = unfinished
         self.url = f"http://127.0.0.1:{free_port()}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.acknowledged: set[int] = set()
         self.done: dict[int, str] = {}
-        self.unfinished = UNFINISHED
         (folder / "studies").mkdir()
         (folder / "study.yaml").rename(folder / "studies" / "small.yaml")
         (folder / "serve.yaml").write_text(
@@ -114,7 +113,7 @@ class Site:
             if row["state"] == "done":
                 self.done[job_id] = row["digest"]
         self.unfinished = len(jobs) - len(self.done)
-        for _ in range(UNFINISHED - self.unfinished if submits else 0):
+        for _ in range(self._most - self.unfinished if submits else 0):
             self.acknowledged.add(client.submit("small", datasets=["made"])["id"])
 
 
@@ -149,11 +148,11 @@ def wait_for_ensemble(folder: Path) -> None:
         time.sleep(0.001)
 
 
-def kill_jobs(folder: Path, *, kills: int, seed: int) -> str:
-    """Run the campaign in a folder; its last line. Raises ShortfallError."""
+def kill_jobs(folder: Path, *, kills: int, seed: int, unfinished: int = 4) -> str:
+    """Run the campaign with so many unfinished jobs in a folder; its last line. Raises ShortfallError."""
     chance, trained = random.Random(seed), make_site(folder, np.random.default_rng(seed))
     wanted, _ = finish(trained, folder / "undisturbed.json")
-    site, sampler = Site(folder), Sampler(folder)
+    site, sampler = Site(folder, unfinished=unfinished), Sampler(folder)
     sampler.start()
     killed: Counter[str] = Counter()
     try:
@@ -163,7 +162,7 @@ def kill_jobs(folder: Path, *, kills: int, seed: int) -> str:
             time.sleep(0.2)
         for number in range(kills):
             name = "registry" if number % 2 else chance.choice(list(RUNNERS))
-            aimed = number % 4 == 0
+            aimed = number % 4 < 2
             if aimed:
                 wait_for_ensemble(folder)
             time.sleep(chance.uniform(0.0, 0.3 if aimed else MAX_LIFE_S))

@@ -182,4 +182,4 @@ def raise_unreachable() -> None:
 
 
 def test_killed_runners_and_registries_lose_no_job_and_train_none_twice(tmp_path):
-    assert kill_jobs(tmp_path, kills=3, seed=3).startswith("1 kills of the registry and 2 of runners")
+    assert kill_jobs(tmp_path, kills=3, seed=3, unfinished=2).startswith("1 kills of the registry and 2 of runners")
