@@ -69,7 +69,9 @@ class JobProgress(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     phase: PlainText = Field(max_length=128, description="What it does.", examples=["searching: single"])
-    share: float = Field(ge=0, le=1, allow_inf_nan=False, description="Done share of this attempt's searches.")
+    share: float = Field(
+        ge=0, le=1, allow_inf_nan=False, description="Done share of this attempt's searches.", examples=[0.41]
+    )
     left_s: float | None = Field(
         ge=0, allow_inf_nan=False, description="Estimated remaining time in seconds; null while it is unknown."
     )
