@@ -141,11 +141,12 @@ class Sampler(threading.Thread):
             self.twice.update(job for job, count in found.items() if count > 1)
 
 
-def wait_for_ensemble(folder: Path) -> None:
-    """Wait until a finished ensemble is about to be handed in."""
+def wait_for_ensemble(folder: Path, seen: set[Path]) -> None:
+    """Wait until another ensemble than those seen is finished, and about to be handed in; then it is seen."""
     deadline_s = time.monotonic() + AIM_S
-    while not any(folder.glob("*/*/*/gr.json")) and time.monotonic() < deadline_s:
+    while not (new := set(folder.glob("*/*/*/gr.json")) - seen) and time.monotonic() < deadline_s:
         time.sleep(0.001)
+    seen |= new
 
 
 def kill_jobs(folder: Path, *, kills: int, seed: int, unfinished: int = 4) -> str:
@@ -155,6 +156,7 @@ def kill_jobs(folder: Path, *, kills: int, seed: int, unfinished: int = 4) -> st
     site, sampler = Site(folder, unfinished=unfinished), Sampler(folder)
     sampler.start()
     killed: Counter[str] = Counter()
+    seen: set[Path] = set()
     try:
         for name in ("registry", *RUNNERS):
             site.start(name)
@@ -164,7 +166,7 @@ def kill_jobs(folder: Path, *, kills: int, seed: int, unfinished: int = 4) -> st
             name = "registry" if number % 2 else chance.choice(list(RUNNERS))
             aimed = number % 4 < 2
             if aimed:
-                wait_for_ensemble(folder)
+                wait_for_ensemble(folder, seen)
             time.sleep(chance.uniform(0.0, 0.3 if aimed else MAX_LIFE_S))
             site.end(name, signal.SIGKILL)
             killed["registry" if name == "registry" else "runners"] += 1
