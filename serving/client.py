@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 import httpx
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -144,7 +144,7 @@ class RegistryClient:
         )
         limit_connecting(self._http)
 
-    def __enter__(self) -> RegistryClient:
+    def __enter__(self) -> Self:
         """Return the client."""
         return self
 

@@ -140,6 +140,30 @@ class EnsembleUnsignedError(ServingError, status=409, slug="ensemble-unsigned", 
     """Too few publishers whom the newest root document names have signed the ensemble."""
 
 
+class StudyNotFoundError(ServingError, status=404, slug="study-not-found", title="No such study"):
+    """The registry has no registered study of that name, or its file is not usable."""
+
+
+class DatasetNotFoundError(ServingError, status=404, slug="dataset-not-found", title="No such dataset"):
+    """The registry's settings do not name that dataset."""
+
+
+class JobNotFoundError(ServingError, status=404, slug="job-not-found", title="No such job"):
+    """There is no job with that id, or it was deleted some time after its end."""
+
+
+class TooManyJobsError(ServingError, status=409, slug="too-many-jobs", title="Too many jobs"):
+    """The principal has as many queued and running jobs as the settings permit."""
+
+
+class JobEndedError(ServingError, status=409, slug="job-ended", title="The job has ended"):
+    """A job that is done or has failed cannot be cancelled."""
+
+
+class LeaseLostError(ServingError, status=409, slug="lease-lost", title="The lease is lost"):
+    """A runner has no lease of this job any more: it ran out, or another runner has the job."""
+
+
 class NotAuthenticatedError(ServingError, status=401, slug="not-authenticated", title="Not authenticated"):
     """A request has no token, or one that is not accepted. The message does not say why it is not."""
 

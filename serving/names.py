@@ -123,6 +123,24 @@ AgentId = Annotated[
     ),
     AfterValidator(_not_dots),
 ]
+StudyName = Annotated[
+    str,
+    Field(
+        pattern=_NAME_PATTERN,
+        description="Name of a registered study: 1 to 63 of A-Z a-z 0-9 . _ -",
+        examples=["gr-demo"],
+    ),
+    AfterValidator(_not_dots),
+]
+DatasetName = Annotated[
+    str,
+    Field(
+        pattern=_NAME_PATTERN,
+        description="Name of a dataset in the registry's settings: 1 to 63 of A-Z a-z 0-9 . _ -",
+        examples=["cellular"],
+    ),
+    AfterValidator(_not_dots),
+]
 HostName = Annotated[str, AfterValidator(_host_name)]
 PlainText = Annotated[str, AfterValidator(_storable)]
 Note = Annotated[PlainText, Field(max_length=_MAX_NOTE_CHARS, description="Why, for those who read the history.")]

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from kmod.errors import DocumentError
 from kmod.yaml12 import load_yaml
 from serving.errors import SettingsError
-from serving.names import HostName, is_name
+from serving.names import DatasetName, HostName, is_name
 
 DEFAULT_PORT = 8640
 DEFAULT_REGISTRY = "local"
@@ -110,6 +110,25 @@ class ServingSettings(BaseModel):
     )
     busy_timeout_ms: int = Field(
         default=5000, ge=0, le=600_000, description="How long a write waits for another one (SQLite)."
+    )
+
+    studies: Path | None = Field(
+        default=None, description="Folder of the studies (NAME.yaml) that jobs may name; without it there are no jobs."
+    )
+    datasets: tuple[DatasetName, ...] = Field(
+        default=(), description="Datasets that jobs may name. Each runner knows the folders of those that it has."
+    )
+    job_lease_s: float = Field(
+        default=60.0, ge=2, le=86_400, description="Time without a heartbeat after which another runner takes a job."
+    )
+    job_losses: int = Field(
+        default=5, ge=1, le=1000, description="A job fails after its lease has been lost so many times."
+    )
+    jobs_per_principal: int = Field(
+        default=16, ge=1, le=100_000, description="Most queued and running jobs of a principal."
+    )
+    job_retention_days: float = Field(
+        default=30.0, ge=0.01, le=36_500, description="Time after its end after which a job is deleted with its logs."
     )
 
     signing_key_file: Path | None = Field(

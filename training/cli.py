@@ -37,6 +37,8 @@ BASES = [base for name in TUNED if (base := name.partition("_")[2])]
 @skip_bad_option
 @click.option("--keep-trials", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write all evaluated points into this .csv or .parquet")  # fmt: skip
+@click.option("--progress-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Keep a JSON file up to date with phase, done share, remaining time and best points")  # fmt: skip
 @click.option("--within", "most_minutes", type=FiniteRange(0, min_open=True), metavar="MINUTES",
               help="Exit 1 when this run took longer; parts that were finished before do not count")  # fmt: skip
 @as_json_option

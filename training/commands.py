@@ -18,6 +18,7 @@ from kmod.terminal import echo
 from training.errors import TrainingError
 from training.evaluation.executors import ExecutorName
 from training.progress import Terminal
+from training.progress_file import FileProgress
 from training.study import (
     Journal,
     Study,
@@ -73,12 +74,13 @@ def run_train(
     skip_bad: bool,
     keep_trials: Path | None,
     quiet: bool,
+    progress_file: Path | None = None,
 ) -> dict[str, Any]:
     """Train and write an ensemble; the figures to print.
 
     family: the study's algorithm, without the one that it is built on. base: that one, instead of the study's. resume:
     continue with a journal of this very study; False: discard it; None: refuse if there is one. keep_trials: the
-    file of all evaluated points.
+    file of all evaluated points. progress_file: see training/progress_file.py.
     """
     settings = load_study(study_path, family=family, cca=f"{family}_{base}" if base else None)
     settings = settings if seed is None else settings.model_copy(update={"seed": seed})
@@ -90,7 +92,7 @@ def run_train(
     if keep_trials is not None:
         check_trials_path(keep_trials)
     began = time.monotonic()
-    with Terminal(quiet=quiet) as terminal:
+    with Terminal(quiet=quiet) if progress_file is None else FileProgress(progress_file, quiet=quiet) as terminal:
         recordings: list[Recording] = []
         unseen: list[Recording] = []
         if settings.workload.needs_recordings:

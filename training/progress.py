@@ -42,6 +42,9 @@ class Progress:
     def finished(self, name: str, found: Sequence[Found]) -> None:
         """A task is finished, with its best points by class."""
 
+    def resumed(self, name: str, found: Sequence[Found]) -> None:
+        """A task was finished by an earlier run of the study."""
+
 
 class Rate:
     """The remaining time of a known amount of work. began_s: a reading of the clock, as all other times."""
@@ -56,6 +59,11 @@ class Rate:
     def is_over(self) -> bool:
         """All of it is done."""
         return self._done >= self._amount * (1 - 1e-9)
+
+    @property
+    def share(self) -> float:
+        """The done share of it."""
+        return min(self._done / self._amount, 1.0)
 
     def advance(self, amount: float, *, now_s: float) -> None:
         """So much more is done."""
@@ -160,3 +168,7 @@ class Terminal(Progress):
         """The remaining time of all expected phases, or else of this one; None while nothing is done."""
         rate = self._phase if self._expected is None or self._expected.is_over else self._expected
         return rate.left_s(self._clock())
+
+    def share(self) -> float:
+        """The done share of all expected phases; 0 before there are any."""
+        return 0.0 if self._expected is None else self._expected.share

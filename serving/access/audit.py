@@ -10,6 +10,10 @@
     sign                ensemble DIGEST    ensembles/signing.py
     add-root            root VERSION       roots/service.py
     remove-agent        agent ID           agents/service.py
+    submit-job          job ID             jobs/service.py
+    cancel-job          job ID             jobs/service.py
+    finish-job          job ID             jobs/service.py
+    fail-job            job ID             jobs/service.py
     create-principal    principal NAME     access/service.py
     disable-principal   principal NAME     access/service.py
     enable-principal    principal NAME     access/service.py

@@ -164,6 +164,8 @@ def needs(scope: GrantedScope | None) -> Any:
 Publisher = Annotated[Caller, needs("publish")]
 Mover = Annotated[Caller, needs("move")]
 Roller = Annotated[Caller, needs("roll-out")]
+Trainer = Annotated[Caller, needs("train")]
+JobRunner = Annotated[Caller, needs("run-jobs")]
 Reader = Annotated[Caller, needs("read")]
 Administrator = Annotated[Caller, needs("admin")]
 Holder = Annotated[Caller, needs(None)]

@@ -5,6 +5,8 @@
     publish   to publish ensembles                                ccas
     move      to move channels and to roll them back              ccas, channels
     roll-out  to control staged roll-outs                         ccas, channels
+    train     to submit training jobs, and to cancel own ones     ccas
+    run-jobs  to run training jobs                                ccas
     report    to report the table in force in an agent's kernel   agent_id
     read      to read                                             ccas, channels; agent_id for agents and sums of flows
     admin     everything; such a token has no limits
@@ -20,7 +22,7 @@ from typing import Final, Literal, get_args
 
 from serving.errors import NotAuthenticatedError, NotPermittedError
 
-Scope = Literal["publish", "move", "roll-out", "report", "read", "admin"]
+Scope = Literal["publish", "move", "roll-out", "train", "run-jobs", "report", "read", "admin"]
 PrincipalKind = Literal["human", "agent", "ci"]
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)

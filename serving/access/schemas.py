@@ -16,7 +16,7 @@ from serving.names import AgentId, CcaName, ChannelName
 MAX_LIFETIME_S = 10 * 366 * 86_400
 MAX_LIMITS = 64
 # The audit log uses these names for callers without a token.
-_RESERVED_NAMES = frozenset({"open", "init"})
+_RESERVED_NAMES = frozenset({"open", "init", "registry"})
 
 _PUBLIC_ID = "0123456789abcdef"
 _SCOPES = ["read", "report"]
@@ -159,7 +159,8 @@ class AuditRead(BaseModel):
     id: int = Field(description="Number of the entry.")
     at: datetime = Field(description="When the change was made (UTC).")
     actor: str = Field(
-        description="Who made it: a principal, `open` without accounts, `init` for `serve --init`.", examples=["alice"]
+        description="Who made it: a principal, `open` without accounts, `init` for `serve --init`, or the `registry`.",
+        examples=["alice"],
     )
     token_id: str | None = Field(description="The token that was used.", examples=[_PUBLIC_ID])
     request_id: str | None = Field(description="`X-Request-Id` of the request.", examples=["5f0c3a2b1d4e6f78"])

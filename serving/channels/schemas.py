@@ -119,11 +119,11 @@ class Idempotency:
     key: str
     request_digest: str
 
-    def require_same_request(self, row: DeploymentRow) -> None:
-        """Raise IdempotencyKeyReusedError if the deployment was made by a request with another content."""
-        if row.request_digest != self.request_digest:
+    def require_same_request(self, request_digest: str | None, *, of: str) -> None:
+        """Raise IdempotencyKeyReusedError if a request with another content has the key. of: what that one made."""
+        if request_digest != self.request_digest:
             raise IdempotencyKeyReusedError(
-                f"Idempotency-Key: expected a key of no other request, got that of serial {row.serial}; use a new one"
+                f"Idempotency-Key: expected a key of no other request, got that of {of}; use a new one"
             )
 
 

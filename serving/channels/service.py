@@ -250,7 +250,7 @@ def made_before(session: Session, channel: ChannelRow, idempotency: Idempotency 
         return None
     row = repository.deployment_of_key(session, channel_id=channel.id, key=idempotency.key)
     if row is not None:
-        idempotency.require_same_request(row)
+        idempotency.require_same_request(row.request_digest, of=f"serial {row.serial}")
     return row
 
 

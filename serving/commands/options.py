@@ -21,6 +21,7 @@ from serving.client import DEFAULT_URL, RegistryClient
 from serving.errors import RegistryClientError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Client = TypeVar("Client", bound=RegistryClient)
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -100,12 +101,17 @@ def is_json() -> bool:
 
 
 def connect() -> RegistryClient:
-    """Return a client of the registry for the running command.
+    """Return a client of the registry for the running command. Raises as `connect_as`."""
+    return connect_as(RegistryClient)
+
+
+def connect_as(kind: type[Client]) -> Client:
+    """Return a client of this class.
 
     Raises RegistryClientError where the URL or the token is invalid, and SettingsError where a file for https is.
     """
     tls = TlsFiles(**{name: _value(name) for name in ("ca_file", "client_cert_file", "client_key_file")})
-    return RegistryClient(_value("url"), token=token_from(_value("token_file")), tls=tls)
+    return kind(_value("url"), token=token_from(_value("token_file")), tls=tls)
 
 
 def token_from(token_file: Path | None) -> str | None:

@@ -2,6 +2,7 @@
 """The registry's database: its models, sessions and migrations."""
 
 from serving.database.engine import Database, insert_for, insert_or_find, narrowed
+from serving.database.jobs import LEASE_CHARS, RUNNER_CHARS, JobAttemptRow, JobRow
 from serving.database.migrate import migrate, require_current_schema
 from serving.database.models import (
     ADDRESS_CHARS,
@@ -26,8 +27,10 @@ from serving.database.rollout_models import LeaseRow, RolloutEventRow, RolloutRo
 __all__ = [
     "ADDRESS_CHARS",
     "IDEMPOTENCY_KEY_CHARS",
+    "LEASE_CHARS",
     "MAX_SUM",
     "NONE",
+    "RUNNER_CHARS",
     "RUN_ID_CHARS",
     "AgentQosRow",
     "AgentRow",
@@ -38,6 +41,8 @@ __all__ = [
     "DeploymentRow",
     "EnsembleRow",
     "EnsembleSignatureRow",
+    "JobAttemptRow",
+    "JobRow",
     "LeaseRow",
     "PrincipalRow",
     "QosRow",

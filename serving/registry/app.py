@@ -19,6 +19,10 @@
     GET  /v1/agents                           list the latest report of each agent
     DELETE /v1/agents/{agent_id}              delete an agent's reports
     GET  /v1/qos                              sums of what the agents report of their flows
+    POST /v1/jobs                             queue the training of a registered study; GET lists the jobs
+    GET  /v1/jobs/{id}                        get a job with its progress; /logs its logs; POST /cancel cancels it
+    POST /v1/jobs/leases                      lease a job to a runner, which then posts to
+                                              /v1/jobs/{id}/heartbeat and /v1/jobs/{id}/end
     POST /v1/tokens                           make a token
     GET  /v1/tokens                           list the tokens
     DELETE /v1/tokens/{id}                    revoke a token
@@ -56,6 +60,7 @@ from serving.http.etags import matches_weakly, quoted
 from serving.http.front import FrontedApplication
 from serving.http.layers import LOOPBACK_NAMES, Guard, Heads, RequestIds
 from serving.http.problems import add_problem_handlers, problems
+from serving.jobs import endpoints as jobs
 from serving.qos import endpoints as qos
 from serving.registry import health
 from serving.registry.shortcut import Shortcut
@@ -108,6 +113,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     agents.add_parts(context)
     rollouts.add_parts(context)
     qos.add_parts(context)
+    jobs.add_parts(context)
     add_problem_handlers(app)
     # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
@@ -115,7 +121,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     app.add_middleware(AccessCheck, tokens=None if settings.open else tokens)
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
-    for resource in (ensembles, channels, rollouts, roots, agents, qos, access):
+    for resource in (ensembles, channels, rollouts, roots, agents, qos, jobs, access):
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     app.include_router(health.router)
     _add_own_pages(app)

@@ -22,6 +22,8 @@ from tests.serving.api import Api, Clock, Command, make_ensemble, problem_of
 from tests.serving.postgresql import PostgreSql, postgresql_binaries
 from tests.serving.signing import Keys
 
+STUDIES = Path(__file__).resolve().parents[2] / "configs" / "studies"
+
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSql]:
@@ -70,7 +72,9 @@ def api(database_url: str) -> Iterator[Api]:
     """A registry named `lab` on a database with one principal, called with a token that permits everything."""
     clock = Clock()
     database = Database(database_url)
-    settings = ServingSettings.model_validate({"database_url": database_url, "registry": "lab", "recheck_ms": 20})
+    settings = ServingSettings.model_validate(
+        {"database_url": database_url, "registry": "lab", "recheck_ms": 20, "studies": STUDIES, "datasets": ["made"]}
+    )
     app = create_app(database, settings, clock=clock)
     new = new_token()
     with database.write() as session:

@@ -2,15 +2,19 @@
 from __future__ import annotations
 
 import io
+import itertools
+import json
 import re
+from pathlib import Path
 
 import pytest
 from links import STAGES, recording, study
 from rich.console import Console
 
 from training.evaluation.runner import CaseRunner
-from training.progress import Terminal
-from training.study import Study
+from training.progress import Progress, Terminal
+from training.progress_file import FileProgress
+from training.study import Journal, Study
 
 
 def test_bars_keep_their_times_at_80_columns() -> None:
@@ -53,3 +57,35 @@ def test_the_remaining_time_of_all_stages_is_known_from_the_first_one_on(monkeyp
     early = [(at, left) for at, left in estimates if at > whole / 10]
     assert early[0][0] < whole / 3
     assert max(abs(whole - at - left) for at, left in early) < 0.2 * whole
+
+
+def test_a_file_has_the_progress_with_what_an_earlier_run_finished(tmp_path: Path) -> None:
+    path, journal = tmp_path / "progress.json", Journal(tmp_path, key="ab" * 32)
+    shown: list[dict] = []
+
+    class Stops(FileProgress):
+        def advance(self, amount: float) -> None:
+            super().advance(amount)
+            shown.append(json.loads(path.read_bytes()))
+            if shown[-1]["searches"] == 2:
+                raise KeyboardInterrupt
+
+    def run(progress: Progress) -> None:
+        recordings = [recording("a", seed=1), recording("b", seed=2)]
+        Study(study(stages=STAGES), recordings, threads=1, progress=progress).run(journal)
+
+    now_s = itertools.count(0.0)
+    with pytest.raises(KeyboardInterrupt), Stops(path, quiet=True, clock=lambda: next(now_s)) as progress:
+        run(progress)
+    shares = [one["share"] for one in shown]
+    assert shares == sorted(shares)
+    assert 0 <= shares[0] < shares[-1] < 1
+    assert shown[-1]["phase"] == "searching: level"
+    assert (shown[-1]["points"], len(shown[-1]["best"])) == (4, 2)
+    assert {"meets", "metrics"} == set(shown[-1]["best"][0])
+    with FileProgress(path, quiet=True) as progress:
+        run(progress)
+    last = json.loads(path.read_bytes())
+    assert (last["share"], last["left_s"]) == (1.0, 0.0)
+    assert last["searches"] == len(journal.parts()) > 4
+    assert last["points"] == 2 * last["searches"] >= last["points_meeting"]

@@ -130,6 +130,8 @@ class Study:
         kept = journal.parts() if journal else {}
         parts = {name: Part.from_json(data) for name, data in kept.items() if not name.startswith(PREFIX)}
         recorder = Recorder(journal, self.progress, parts)
+        for name, part in parts.items():
+            self.progress.resumed(name, part.found)
         self._expect(parts)
         contextual: Contextual | None = None
         with open_executor(self.executor, threads=self.threads, address=self.address) as executor:

@@ -19,6 +19,9 @@ DIGEST = make_ensemble(0).digest
 REPORT = {"cca": "gr", "channel": "champion", "state": "InSync"}
 KEYS = Keys()
 ROOT = KEYS.envelope(publishers=[KEYS.publisher, KEYS.second_publisher])
+OF_CHANNEL, STAGED = "/v1/channels/{cca}/{name}", "/v1/channels/gr/staged"
+JOB = {"study": "gr-demo", "datasets": ["made"]}
+LEASE = "x" * 16
 TOKEN = {"principal": "p", "kind": "ci", "scopes": ["read"]}
 
 # Each operation of the API: its scope, and a request that the registry of `moved` answers with a success.
@@ -40,10 +43,24 @@ OPERATIONS = {
     ("get", "/v1/channels/{cca}/{name}/history"): ("read", f"{CHAMPION}/history", None),
     ("put", "/v1/channels/{cca}/{name}"): ("move", CHAMPION, {"digest": DIGEST}),
     ("post", "/v1/channels/{cca}/{name}/rollback"): ("move", f"{CHAMPION}/rollback", {}),
+    ("post", f"{OF_CHANNEL}/rollouts"): ("roll-out", f"{STAGED}/rollouts", {"digest": DIGEST}),
+    ("get", f"{OF_CHANNEL}/rollouts"): ("read", f"{STAGED}/rollouts", None),
+    ("post", f"{OF_CHANNEL}/rollouts/rehearsal"): ("read", f"{STAGED}/rollouts/rehearsal", {}),
+    ("get", f"{OF_CHANNEL}/rollouts/{{number}}"): ("read", f"{STAGED}/rollouts/1", None),
+    ("get", f"{OF_CHANNEL}/rollouts/{{number}}/events"): ("read", f"{STAGED}/rollouts/1/events", None),
+    ("post", f"{OF_CHANNEL}/rollouts/{{number}}/{{action}}"): ("roll-out", f"{STAGED}/rollouts/1/abort", {}),
     ("post", "/v1/agents/{agent_id}/reports"): ("report", "/v1/agents/web-1/reports", REPORT),
     ("get", "/v1/agents"): ("read", "/v1/agents", None),
     ("get", "/v1/qos"): ("read", "/v1/qos", None),
     ("delete", "/v1/agents/{agent_id}"): ("admin", "/v1/agents/web-9", None),
+    ("post", "/v1/jobs"): ("train", "/v1/jobs", JOB),
+    ("get", "/v1/jobs"): ("read", "/v1/jobs", None),
+    ("get", "/v1/jobs/{job_id}"): ("read", "/v1/jobs/1", None),
+    ("get", "/v1/jobs/{job_id}/logs"): ("read", "/v1/jobs/1/logs", None),
+    ("post", "/v1/jobs/{job_id}/heartbeat"): ("run-jobs", "/v1/jobs/1/heartbeat", {"lease": LEASE}),
+    ("post", "/v1/jobs/{job_id}/end"): ("run-jobs", "/v1/jobs/1/end", {"lease": LEASE, "outcome": "interrupted"}),
+    ("post", "/v1/jobs/leases"): ("run-jobs", "/v1/jobs/leases", {"runner": "r", "lease": LEASE, "datasets": []}),
+    ("post", "/v1/jobs/{job_id}/cancel"): ("train", "/v1/jobs/2/cancel", {}),
     ("post", "/v1/tokens"): ("admin", "/v1/tokens", TOKEN),
     ("get", "/v1/tokens"): ("admin", "/v1/tokens", None),
     ("delete", "/v1/tokens/{token_id}"): ("admin", "/v1/tokens/OF-ANOTHER", None),
@@ -57,14 +74,20 @@ OWN_TOKEN = ("get", "/v1/token")
 
 @pytest.fixture
 def moved(api) -> Api:
-    """A registry with a root document, two signed ensembles, two moves, two agents, and a token of `another`."""
+    """A registry with a root document, two signed ensembles, two channels, agents, a leased job, and `another`."""
     add_root(api, ROOT)
     for number in (0, 1):
         add_signature(api, api.publish(number), KEYS.publisher)
     api.move(0)
     api.move(1)
+    api.move(1, channel="staged")
     report(api, "web-1")
     report(api, "web-9")
+    for number in range(40):
+        report(api, f"staged-{number}", channel="staged")
+    assert api.limited("train").request("POST", "/v1/jobs", json=JOB).is_success
+    wanted = {"runner": "r", "lease": LEASE, "datasets": ["made"]}
+    assert api.request("POST", "/v1/jobs/leases", json=wanted).status_code == 200
     api.new_token("read", principal="another")
     return api
 
@@ -77,7 +100,7 @@ def report(api, agent_id, **changes):
 def everything(api):
     """All that a request could change, but the times at which tokens were used."""
     lists = [api.get(path, params={"limit": 200}).json()["items"] for path in (
-        "/v1/ensembles", "/v1/channels", "/v1/agents", "/v1/tokens", "/v1/audit")]  # fmt: skip
+        "/v1/ensembles", "/v1/channels", "/v1/agents", "/v1/tokens", "/v1/audit", "/v1/jobs")]  # fmt: skip
     return lists, api.get(f"{CHAMPION}/history").json()
 
 

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""The studies that jobs may name: the files NAME.yaml in the folder of the setting `studies`.
+
+The registry reads a study when a job is submitted, and stores its text with the job. A later change of the file thus
+changes no job. Only the algorithm is read here. The runner checks the rest, because that needs the package `training`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kmod.abi import ALGORITHMS
+from kmod.errors import DocumentError
+from kmod.yaml12 import load_yaml
+from serving.errors import StudyNotFoundError
+
+MAX_STUDY_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True)
+class RegisteredStudy:
+    """A study as its file states it. text: YAML. cca: its algorithm."""
+
+    name: str
+    text: str
+    cca: str
+
+
+def read_study(folder: Path | None, name: str) -> RegisteredStudy:
+    """Return the study NAME of the folder.
+
+    Raises:
+        StudyNotFoundError: there is no such file, or it is not a study of a known algorithm. The message names no path.
+    """
+    if folder is None:
+        raise StudyNotFoundError(
+            f"study: expected a registered study, got {name}; the registry's setting `studies` names no folder"
+        )
+    path = folder / f"{name}.yaml"
+    try:
+        if path.stat().st_size > MAX_STUDY_BYTES:
+            raise StudyNotFoundError(
+                f"study {name}: expected a file of at most {MAX_STUDY_BYTES} bytes, got a larger one"
+            )
+        text = path.read_text(encoding="utf-8")
+        data = load_yaml(path, what="a study")
+    except (OSError, UnicodeDecodeError, DocumentError) as error:
+        if path.is_file():
+            raise StudyNotFoundError(
+                f"study {name}: expected a study as YAML, got a file that cannot be read as one; ask an administrator"
+            ) from error
+        known = ", ".join(sorted(one.stem for one in folder.glob("*.yaml"))) or "none"
+        raise StudyNotFoundError(f"study: expected one of {known}, got {name}") from error
+    cca = data.get("cca") if isinstance(data, dict) else None
+    if cca not in ALGORITHMS:
+        raise StudyNotFoundError(f"study {name}: expected the name of an algorithm as `cca`, got {cca!r:.80}")
+    return RegisteredStudy(name, text, str(cca))

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""The folder of a job on a runner's machine, and the training process that works in it.
+
+    WORK/REGISTRY/ID-DIGITS/      DIGITS: of a digest over study, datasets and seed
+        study.yaml                the job's study
+        gr.json.parts/            the journal of `ccatune train`, from which a later attempt continues
+        gr.json                   the finished ensemble
+        progress.json  log  lock
+
+If WORK is on storage that runners share, a job continues on any of them. The lock lets one training process at a time
+use a folder: the process inherits it, so that it is held until both the runner and the process have ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kmod.ensemble import Ensemble, EnsembleError, canonical_json
+
+Json = dict[str, Any]
+
+LOG_BYTES = 16 * 1024
+GRACE_S = 30.0
+_KEPT_S = 14 * 86_400.0
+_POLL_S = 0.1
+# Begins the runner's lines in a log.
+_NOTE = "# "
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How a runner trains. datasets: the folder of each. The others are options of `ccatune train`; None: not given."""
+
+    datasets: Mapping[str, Path]
+    threads: int | None = None
+    executor: str | None = None
+    address: str | None = None
+
+
+class JobFolder:
+    """The folder of a leased job. All texts in it are of this job, because its name has a digest of the job."""
+
+    def __init__(self, work: Path, job: Json) -> None:
+        """Make the folder. Raises OSError."""
+        content = canonical_json({name: job[name] for name in ("study_text", "datasets", "seed")})
+        digits = hashlib.sha256(content).hexdigest()[:16]
+        self._job = job
+        self.path = work.resolve() / job["registry"] / f"{job['id']}-{digits}"
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.out = self.path / f"{job['cca']}.json"
+        self._log = self.path / "log"
+        self._lock: int | None = None
+
+    def take(self) -> bool:
+        """Lock the folder; False while another process uses it."""
+        self._lock = _locked(self.path)
+        return self._lock is not None
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def remove(self) -> None:
+        """Delete the folder. It must be locked."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def ensemble(self) -> Ensemble | None:
+        """The finished ensemble, or None."""
+        with contextlib.suppress(EnsembleError):
+            return Ensemble.load(self.out) if self.out.exists() else None
+        return None
+
+    def progress(self) -> Json | None:
+        """The latest progress, or None."""
+        with contextlib.suppress(OSError, ValueError):
+            found = json.loads((self.path / "progress.json").read_bytes())
+            return found if isinstance(found, dict) else None
+        return None
+
+    def note(self, text: str) -> None:
+        """Add a line of the runner to the log."""
+        with self._log.open("a", encoding="utf-8") as file:
+            file.write(f"{_NOTE}{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} {text}\n")
+
+    def last_words(self) -> str:
+        """The message of a training process that failed: the last line that is no note of the runner."""
+        lines = [line for line in self.log_end().splitlines() if line.strip() and not line.startswith(_NOTE)]
+        return lines[-1].removeprefix("ccatune: ") if lines else ""
+
+    def log_end(self) -> str:
+        """The end of the log of this attempt and of earlier ones in this folder."""
+        try:
+            with self._log.open("rb") as file:
+                file.seek(max(0, self._log.stat().st_size - LOG_BYTES))
+                return str(file.read(LOG_BYTES), "utf-8", "replace")
+        except OSError:
+            return ""
+
+    def start(self, options: TrainingOptions) -> TrainingProcess:
+        """Start `ccatune train` on the job. The folder must be locked."""
+        assert self._lock is not None, "take() comes first"  # noqa: S101
+        study = self.path / "study.yaml"
+        study.write_text(self._job["study_text"], encoding="utf-8")
+        (self.path / "progress.json").unlink(missing_ok=True)
+        words = ["train", self._job["cca"].partition("_")[0], "--study", study, "--out", self.out, "--resume", "--json"]
+        words += ["--progress-file", self.path / "progress.json"]
+        for name in self._job["datasets"]:
+            words += ["--traces", options.datasets[name].resolve()]
+        for option in ("threads", "executor", "address"):
+            words += [] if getattr(options, option) is None else [f"--{option}", getattr(options, option)]
+        words += [] if self._job["seed"] is None else ["--seed", self._job["seed"]]
+        # Without datasets `ccatune train` would take the default traces of the machine.
+        own = {} if self._job["datasets"] else {"CCATUNE_TRACES": str(self.path / "no-datasets")}
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "serving.jobs.child", str(os.getpid()), *map(str, words)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.path,
+                env={**os.environ, **own},
+                pass_fds=(self._lock,),
+                # A Ctrl-C at the terminal of the runner reaches the process through the runner.
+                start_new_session=True,
+            )
+        return TrainingProcess(process)
+
+
+class TrainingProcess:
+    """A running `ccatune train`."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._deadline_s: float | None = None
+
+    def wait(self) -> int | None:
+        """Wait a moment; return the exit status, or None while it runs. It is killed if it ignores `interrupt`."""
+        if self._deadline_s is not None and time.monotonic() > self._deadline_s:
+            self.kill()
+        try:
+            return self._process.wait(_POLL_S)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def interrupt(self) -> None:
+        """Let it keep what it has done, and end. Further calls do nothing."""
+        if self._deadline_s is None:
+            self._deadline_s = time.monotonic() + GRACE_S
+            self._process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it and its processes at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def _locked(folder: Path) -> int | None:
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def remove_old(work: Path, registry: str) -> None:
+    """Delete folders that nothing was written to for two weeks: their jobs have ended on other machines."""
+    for folder in (work / registry).glob("*-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _KEPT_S and (lock := _locked(folder)) is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: MIT
+"""A runner with real training processes, against a registry behind a socket"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from serving.database import Database, migrate
+from serving.jobs.client import JobsClient
+from serving.jobs.runner import Runner
+from serving.jobs.work import TrainingOptions
+from tests.prove.kill_jobs import kill_jobs
+from tests.prove.kill_trainer import STUDY, make_site
+from tests.serving.running import Running
+
+pytestmark = pytest.mark.service
+
+WAIT_S = 120
+# A busy machine must not let a lease run out: a heartbeat is due every sixth of it.
+LEASE_S = 12
+LONG = STUDY.replace("steps: 6,", "steps: 2000,")
+
+
+class Training:
+    """A registry with two studies, and runners in threads of this process."""
+
+    def __init__(self, folder: Path, registry: Running) -> None:
+        self.folder, self.registry = folder, registry
+        self.client = JobsClient(registry.url)
+        self._started: list[tuple[Runner, JobsClient, threading.Thread]] = []
+        self.said: list[str] = []
+
+    def start(self, *, name: str = "trainer-1") -> None:
+        """Start a runner."""
+        client = JobsClient(self.registry.url)
+        runner = Runner(
+            client,
+            name=name,
+            work=self.folder / "work",
+            options=TrainingOptions(datasets={"made": self.folder / "made-train"}, threads=1),
+            poll_s=0.1,
+            say=self.said.append,
+        )
+        thread = threading.Thread(target=runner.run, kwargs={"once": False})
+        self._started.append((runner, client, thread))
+        thread.start()
+
+    def stop(self) -> None:
+        """Stop the runners that run."""
+        for runner, _, _ in self._started:
+            runner.stop.set()
+        for _, client, thread in self._started:
+            thread.join()
+            client.close()
+        self._started.clear()
+
+    def wait(self, job: int, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        """Wait until the job is so, and return it."""
+        deadline_s = time.monotonic() + WAIT_S
+        while not holds(found := self.client.job(job)):
+            assert time.monotonic() < deadline_s, (found, self.said)
+            time.sleep(0.05)
+        return found
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Iterator[Training]:
+    """A registry with a short and a long study on made traces."""
+    make_site(tmp_path, np.random.default_rng(1))
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "study.yaml").rename(tmp_path / "studies" / "short.yaml")
+    (tmp_path / "studies" / "long.yaml").write_text(LONG, encoding="utf-8")
+    database = Database(f"sqlite:///{tmp_path}/registry.db")
+    migrate(database)
+    with Running(database, studies=tmp_path / "studies", datasets=["made", "far"], job_lease_s=LEASE_S) as registry:
+        found = Training(tmp_path, registry)
+        yield found
+        found.stop()
+        found.client.close()
+    database.close()
+
+
+def is_ended(job: dict[str, Any]) -> bool:
+    return job["ended_at"] is not None
+
+
+def test_a_job_that_was_stopped_goes_on_elsewhere_and_has_the_ensemble_of_ccatune_train(training, run_command):
+    folder = training.folder
+    words = ["train", "gr", "--study", folder / "studies" / "short.yaml", "--traces", folder / "made-train"]
+    status, out, _ = run_command(*words, "--out", folder / "own.json", "--json", "--threads", "1")
+    assert status == 0
+    job = training.client.submit("short", datasets=["made"])["id"]
+    training.start()
+    training.wait(job, lambda _: any(folder.glob("work/lab/*/gr.json.parts/*/*.json")))
+    training.stop()
+    stopped = training.client.job(job)
+    assert (stopped["state"], stopped["losses"]) == ("queued", 0)
+    training.start(name="trainer-2")
+    ended = training.wait(job, is_ended)
+    assert (ended["state"], ended["digest"]) == ("done", json.loads(out)["digest"]), training.said
+    assert training.client.ensemble(ended["digest"]).cca == "gr"
+    first, second = training.client.logs(job)
+    assert [(one["runner"], one["outcome"]) for one in (first, second)] == [
+        ("trainer-1", "interrupted"), ("trainer-2", "done"),
+    ]  # fmt: skip
+    assert '"resumed_parts": 0' not in second["log"]
+    training.stop()
+    assert list(folder.glob("work/lab/*")) == []
+
+
+def test_a_cancelled_job_stops_training_with_the_next_heartbeat(training):
+    job = training.client.submit("long", datasets=["made"])["id"]
+    training.start()
+    running = training.wait(job, lambda found: found["progress"] and found["progress"]["left_s"] is not None)
+    assert running["state"] == "running"
+    assert 0 <= running["progress"]["share"] < 1
+    assert running["progress"]["phase"].startswith("searching")
+    assert training.client.cancel(job)["is_cancelling"]
+    ended = training.wait(job, is_ended)
+    assert (ended["state"], ended["digest"]) == ("cancelled", None)
+    training.stop()
+    assert "searching: single" in training.client.logs(job)[0]["log"]
+    assert list(training.folder.glob("work/lab/*")) == []
+
+
+def test_a_study_that_training_refuses_fails_with_the_message_of_training(training):
+    spoilt = STUDY.replace("cca: gr", "cca: gr\ndatasets: [elsewhere]")
+    (training.folder / "studies" / "spoilt.yaml").write_text(spoilt, encoding="utf-8")
+    job = training.client.submit("spoilt", datasets=["made"])["id"]
+    training.start()
+    ended = training.wait(job, is_ended)
+    assert ended["state"] == "failed"
+    assert "expected recordings of elsewhere, got made-train" in ended["error"]
+    assert "ccatune: study: expected recordings of elsewhere" in training.client.logs(job)[0]["log"]
+
+
+def test_a_job_on_a_dataset_of_another_machine_is_left_to_it(training):
+    job = training.client.submit("short", datasets=["far"])["id"]
+    training.start()
+    training.wait(training.client.submit("short", datasets=["made"])["id"], is_ended)
+    assert training.client.job(job)["state"] == "queued"
+
+
+def test_a_runner_without_a_registry_ends_its_training_before_the_lease_does(training, monkeypatch):
+    job = training.client.submit("long", datasets=["made"])["id"]
+    silent = threading.Event()
+    beat = JobsClient.beat
+
+    def cut(self: JobsClient, *arguments: Any, **options: Any) -> Any:
+        if silent.is_set():
+            raise_unreachable()
+        return beat(self, *arguments, **options)
+
+    monkeypatch.setattr(JobsClient, "beat", cut)
+    training.start()
+    training.wait(job, lambda found: found["progress"])
+    until = training.client.job(job)["lease_until"]
+    silent.set()
+    training.wait(job, lambda _: any("left to another runner" in line for line in training.said))
+    found = training.client.job(job)
+    assert (found["state"], found["attempt"]) == ("running", 1), "the lease has not ended"
+    assert found["lease_until"] >= until
+    silent.clear()
+    again = training.wait(job, lambda found: found["attempt"] == 2 and found["progress"])
+    assert again["losses"] == 1
+    training.client.cancel(job)
+    training.wait(job, is_ended)
+
+
+def raise_unreachable() -> None:
+    from serving.errors import RegistryClientError
+
+    raise RegistryClientError("expected an answer, got none")
+
+
+def test_killed_runners_and_registries_lose_no_job_and_train_none_twice(tmp_path):
+    assert kill_jobs(tmp_path, kills=3, seed=3, unfinished=2).startswith("1 kills of the registry and 2 of runners")
