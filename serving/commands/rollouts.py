@@ -18,7 +18,7 @@ from serving.client_rollouts import ChannelRollouts
 from serving.commands.options import FILE, connect, json_option, registry_options
 from serving.commands.printing import Cells, print_answer, print_table, short_digest, time_in_words
 from serving.errors import SettingsError
-from serving.rollouts.plan import Plan
+from serving.rollouts.plan import JUDGE, Plan
 
 _ROLLOUTS: Cells = {
     Column("roll-out", "right"): lambda row: str(row["id"]),
@@ -160,18 +160,29 @@ def _plan_of(path: Path | None) -> Plan:
         raise SettingsError(f"{path}: {where + ': ' if where else ''}{message}") from error
 
 
+_SHARES = "{n_candidates} of {n_servers} servers are offered the candidate, the others the baseline."
+_NOW = {
+    "running": f"It is running in step {{step}} of {{n_steps}}: {_SHARES}",
+    "paused": f"It is paused in step {{step}} of {{n_steps}} until someone resumes, aborts or promotes it: {_SHARES}",
+    "aborted": "It was aborted in step {step} of {n_steps}: all servers are offered the baseline again. "
+    "`ccatune agents` shows which have applied it.",
+    "promoted": "It was promoted after step {step} of {n_steps}: all servers are offered the candidate.",
+}
+
+
 def _print_standing(found: Json) -> None:
     echo(
-        f"{found['cca']}/{found['channel']}: roll-out {found['id']} is {found['state']}, step {found['step']} of "
-        f"{found['n_steps']}, {found['n_candidates']} of {found['n_servers']} servers with the candidate "
-        f"{short_digest(found['digest'])}"
+        f"Roll-out {found['id']} of the channel {found['cca']}/{found['channel']} to the ensemble "
+        f"{short_digest(found['digest'])}, the candidate"
     )
+    echo(textwrap.fill(_NOW[found["state"]].format_map(found), COLUMNS))
 
 
 def _print_record(found: Json, events: Sequence[Json]) -> None:
     _print_standing(found)
     for event in events:
-        echo(f"\n{time_in_words(event['at'])} {event['action']}, by {event['actor']}")
+        by = "the registry itself" if event["actor"] == JUDGE else event["actor"]
+        echo(f"\n{time_in_words(event['at'])} UTC: {event['action']}, by {by}")
         _print_reasons(event["reasons"])
 
 

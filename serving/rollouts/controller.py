@@ -26,11 +26,11 @@ from serving.channels.watch import ChannelKey, ChannelWatch
 from serving.context import Context
 from serving.errors import ServingError
 from serving.rollouts import repository, service
+from serving.rollouts.plan import JUDGE
 
 EVERY_S = 5.0
 _LEASE = timedelta(seconds=30)
 _LEASE_NAME = "rollouts"
-_ACTOR = "rollouts"
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class RolloutController:
         if judged is None or (judged.decision.action == "continue" and not judged.decision.is_look):
             return
         change = Change(
-            registry=context.registry, cca=judged.cca, name=judged.channel, by=local_caller(_ACTOR),
+            registry=context.registry, cca=judged.cca, name=judged.channel, by=local_caller(JUDGE),
             clock=context.clock, if_match=None,
         )  # fmt: skip
         revision = await context.write(service.apply, judged, change)

@@ -12,6 +12,8 @@ from serving.rollouts.statistics import LEAST_BASELINE, MetricName
 
 # No step has more than this many times the servers of the step before, and the promotion neither.
 MOST_GROWTH = 5.0
+# The registry itself in the record of a roll-out and in the audit log.
+JUDGE = "rollouts"
 _HOUR_S = 3600.0
 
 Share = Annotated[float, Field(gt=0, le=0.5)]

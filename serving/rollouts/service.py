@@ -110,8 +110,11 @@ def start(session: Session, change: Change, wanted: RolloutStart, *, kept_days: 
                 begun=repository.as_text(begun.get((agent, arm_serial), Sums())),
             )
         )  # fmt: skip
-    reason = f"{n_treated(row)} of {len(servers)} servers get the candidate first."
-    repository.note(session, row, at=now, actor=change.by.name, action="start", reasons=[reason])
+    reasons = [
+        f"{n_treated(row)} of {len(servers)} servers get the ensemble {wanted.digest}, the candidate.",
+        f"The others keep the ensemble {baseline.digest}, the baseline.",
+    ]
+    repository.note(session, row, at=now, actor=change.by.name, action="start", reasons=reasons)
     session.flush()
     return row
 

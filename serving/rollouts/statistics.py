@@ -30,7 +30,7 @@ Limits:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from operator import add, sub
 from statistics import NormalDist, fmean, median
@@ -84,7 +84,7 @@ class Unit:
 class Metric:
     """A figure of a server. The words say how a larger and a smaller harm read.
 
-    figure: None where the sums are empty. sign: 1 where a larger figure is worse, else -1.
+    figure: None where the sums are empty. sign: 1 where a larger figure is worse, else -1. text: a figure in its unit.
     is_logarithm: a harm h is a relative loss of 1 - exp(-h).
     """
 
@@ -94,6 +94,7 @@ class Metric:
     unit: str
     sign: int
     figure: Callable[[Sums], float | None]
+    text: Callable[[float], str]
     is_logarithm: bool = False
 
     def fraction(self, harm: float) -> float:
@@ -109,30 +110,43 @@ def _log_goodput(sums: Sums) -> float | None:
     return math.log(sums.bytes / sums.busy_s) if sums.bytes > 0 and sums.busy_s > 0 else None
 
 
+def _percent(figure: float) -> str:
+    return f"{100 * figure:.3g} %"
+
+
+def _mbps(figure: float) -> str:
+    return f"{8e-6 * math.exp(figure):.3g} Mbit/s"
+
+
 def _retransmission_rate(sums: Sums) -> float | None:
     return sums.retransmitted_segments / sums.sent_segments if sums.sent_segments > 0 else None
 
 
 METRICS: dict[MetricName, Metric] = {
     "within_target": Metric(
-        "share of delay samples within the target", "lower", "higher", "percentage points", -1, _within_target
+        "share of delay samples within the target", "lower", "higher", "percentage points", -1, _within_target, _percent
     ),
-    "goodput": Metric("goodput", "lower", "higher", "%", -1, _log_goodput, is_logarithm=True),
+    "goodput": Metric("goodput", "lower", "higher", "%", -1, _log_goodput, _mbps, is_logarithm=True),
     "retransmission_rate": Metric(
-        "retransmission rate", "higher", "lower", "percentage points", 1, _retransmission_rate
+        "retransmission rate", "higher", "lower", "percentage points", 1, _retransmission_rate, _percent
     ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """By how much the candidate is worse, as a share, with bounds that hold for all looks; negative if it is better."""
+    """By how much the candidate is worse, as a share, with bounds that hold for all looks; negative if it is better.
+
+    candidate, baseline: the mean figures of both arms since the step began, from which nothing is subtracted.
+    """
 
     estimate: float
     lower: float
     upper: float
     n_candidate: int
     n_baseline: int
+    candidate: float
+    baseline: float
 
 
 def alpha_of_look(look: int, *, planned: int, alpha: float) -> float:
@@ -150,6 +164,7 @@ def harm_between(
     alpha: error probability of each bound. least_samples: delay samples without which a server does not count.
     """
     values: dict[Arm, list[float]] = {"baseline": [], "candidate": []}
+    figures: dict[Arm, list[float]] = {"baseline": [], "candidate": []}
     sampled = [unit for unit in units if unit.since.delay_samples >= least_samples]
     befores = [figure for unit in sampled if (figure := _before(unit, metric)) is not None]
     # A server without a figure of its own is compared with the mean of the others: unbiased, but less exact.
@@ -158,6 +173,7 @@ def harm_between(
         figure = metric.figure(unit.since)
         if figure is not None:
             own = _before(unit, metric)
+            figures[unit.arm].append(figure)
             values[unit.arm].append(figure - (usual if own is None else own))
     candidate, baseline = _without_outliers(values["candidate"], values["baseline"], reach=OUTLIER_MARGINS * margin)
     n_c, n_b = len(candidate), len(baseline)
@@ -166,7 +182,7 @@ def harm_between(
     spread = _variance(baseline)
     error = math.sqrt(max(_variance(candidate), spread) / n_c + spread / n_b)
     harm = metric.sign * (fmean(candidate) - fmean(baseline))
-    return _bounded(metric, harm, error, alpha=alpha, n_candidate=n_c, n_baseline=n_b)
+    return _bounded(metric, harm, error, figures, alpha=alpha)
 
 
 def harm_within(
@@ -184,7 +200,11 @@ def harm_within(
     n = len(harms)
     if n < LEAST_BASELINE:
         return None
-    return _bounded(metric, fmean(harms), math.sqrt(_variance(harms) / n), alpha=alpha, n_candidate=n, n_baseline=n)
+    by_arm: dict[Arm, list[float]] = {
+        "baseline": [figures[pair, "baseline"] for pair in pairs],
+        "candidate": [figures[pair, "candidate"] for pair in pairs],
+    }
+    return _bounded(metric, fmean(harms), math.sqrt(_variance(harms) / n), by_arm, alpha=alpha)
 
 
 def _variance(values: Sequence[float]) -> float:
@@ -207,10 +227,13 @@ def _without_outliers(
     return [min(max(x, low), high) for x in candidate], [min(max(x, low), high) for x in baseline]
 
 
-def _bounded(metric: Metric, harm: float, error: float, *, alpha: float, n_candidate: int, n_baseline: int) -> Harm:
-    reach = student_t(1 - alpha, n_baseline - 1) * error
+def _bounded(
+    metric: Metric, harm: float, error: float, figures: Mapping[Arm, Sequence[float]], *, alpha: float
+) -> Harm:
+    candidate, baseline = figures["candidate"], figures["baseline"]
+    reach = student_t(1 - alpha, len(baseline) - 1) * error
     estimate, lower, upper = (metric.fraction(harm + step) for step in (0.0, -reach, reach))
-    return Harm(estimate, lower, upper, n_candidate, n_baseline)
+    return Harm(estimate, lower, upper, len(candidate), len(baseline), fmean(candidate), fmean(baseline))
 
 
 def student_t(share: float, degrees: int) -> float:

@@ -20,8 +20,9 @@ def _direction(metric: Metric, harm: float) -> str:
 def _compared(metric: Metric, harm: Harm, unit: str) -> str:
     return (
         f"The {metric.title} is {_direction(metric, harm.estimate)} on the {harm.n_candidate} {unit} with the "
-        f"candidate than on the {harm.n_baseline} with the baseline (interval: from {_direction(metric, harm.lower)} "
-        f"to {_direction(metric, harm.upper)})."
+        f"candidate ({metric.text(harm.candidate)}) than on the {harm.n_baseline} with the baseline "
+        f"({metric.text(harm.baseline)}; confidence interval of the difference: from "
+        f"{_direction(metric, harm.lower)} to {_direction(metric, harm.upper)})."
     )
 
 
@@ -34,10 +35,10 @@ def _duration(seconds: float) -> str:
 
 def worse(metric: Metric, harm: Harm, *, limit: Limit, unit: str) -> str:
     """Say that a metric is worse by more than its margin."""
-    ends = "aborts" if limit.role == "guardrail" else "pauses"
+    ends = "aborted" if limit.role == "guardrail" else "paused"
     return (
-        f"{_compared(metric, harm, unit)} It may be at most {_amount(metric, limit.margin)} {metric.worse}, and the "
-        f"interval excludes that both are equal. This {ends} the roll-out."
+        f"{_compared(metric, harm, unit)} The plan tolerates at most {_amount(metric, limit.margin)} {metric.worse}, "
+        f"and by its interval the difference is no chance. The roll-out is therefore {ends}."
     )
 
 

@@ -24,10 +24,11 @@ def test_an_aborted_roll_out_is_explained_in_words_and_figures(api: Api, run_com
         status, out, _ = run_command("rollout", "explain", "gr", "champion", "--url", registry.url)
         assert status == 0
         words = " ".join(out.split())
-        assert "roll-out 1 is aborted, step 1 of 1, 8 of 40 servers with the candidate" in words
-        assert "8 of 40 servers get the candidate first." in words
-        assert "is 9.9 percentage points lower on the 8 servers with the candidate than on the 32" in words
-        assert "This aborts the roll-out." in words
+        assert "aborted in step 1 of 1: all servers are offered the baseline again." in words
+        assert f"8 of 40 servers get the ensemble {fleet.digest}, the candidate." in words
+        assert "is 9.9 percentage points lower on the 8 servers with the candidate (79.5 %) than on the 32" in words
+        assert "12:15 UTC: abort, by the registry itself" in words
+        assert "the difference is no chance. The roll-out is therefore aborted." in words
         assert max(map(len, out.splitlines()[1:])) <= 80
         found = json.loads(run_command("rollout", "explain", "gr", "champion", "--json", "--url", registry.url)[1])
         assert [event["action"] for event in found["events"]] == ["start", "abort"]
@@ -55,7 +56,7 @@ def test_a_plan_is_rehearsed_and_then_begun(api: Api, run_command: Command, tmp_
         assert out.startswith("step 1, 8 servers: ")
         status, out, errors = run_command("rollout", "start", *words, "--note", "better")
         assert (status, errors) == (0, "")
-        assert "roll-out 1 is running, step 1 of 1, 8 of 40 servers" in out
+        assert "running in step 1 of 1: 8 of 40 servers are offered the candidate" in out
         paused = run_command("rollout", "pause", "gr", "champion", "--json", "--url", registry.url)[1]
         assert json.loads(paused)["state"] == "paused"
 
