@@ -88,6 +88,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "rollout": LazyCommand("serving.commands.rollouts:rollout", "serving", "Move a channel in steps that do no harm."),
     "agents": LazyCommand("serving.commands.agents:agents", "serving", "List the agents and their last reports."),
     "qos": LazyCommand("serving.commands.qos:qos", "serving", "Show what the agents report of their flows."),
+    "drift": LazyCommand("serving.commands.drift:drift", "serving", "Compare a channel's flows with its training."),
     "jobs": LazyCommand("serving.commands.jobs:jobs", "serving", "Train studies as jobs of the registry."),
     "registry": LazyCommand("serving.commands.registry:registry", "serving", "Back up the registry's database."),
     "tokens": LazyCommand("serving.commands.access:tokens", "serving", "Make, list and revoke tokens of the registry."),

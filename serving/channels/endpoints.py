@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, BackgroundTasks, Header, Query, Request, Response, status
+from sqlalchemy.orm import Session
 
 from serving.access.check import Mover, Reader, needs
 from serving.access.grants import Caller
@@ -20,6 +21,8 @@ from serving.channels.signing import OfferSigner
 from serving.channels.watch import SIGNED_ROWS, ChannelKey, ChannelWatch
 from serving.context import Context, InContext
 from serving.database import DeploymentRow
+from serving.drift.schemas import ChannelRead, DriftSummary
+from serving.drift.service import ChannelDrift
 from serving.http.etags import IF_MATCH, IF_NONE_MATCH, IF_NONE_MATCH_MOVE
 from serving.http.openapi import ETAG, answered
 from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
@@ -64,16 +67,23 @@ async def list_channels(
     cca: Annotated[CcaName | None, Query(description="Only those of this algorithm.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> Page[DeploymentRead]:
-    """List the channels, each with its current deployment. A limited token sees those that it may read."""
-    rows = await context.read(
-        repository.list_page,
-        cca=cca,
-        after_id=cursor_position(cursor),
-        limit=limit + 1,
-        within=caller.grant,
+) -> Page[ChannelRead]:
+    """List the channels, each with its current deployment and drift. A limited token sees those that it may read."""
+    deployed = _reader(context)
+
+    def page(session: Session) -> list[tuple[DeploymentRow, DriftSummary | None]]:
+        after_id = cursor_position(cursor)
+        rows = repository.list_page(session, cca=cca, after_id=after_id, limit=limit + 1, within=caller.grant)
+        if caller.grant.agent_id is not None:
+            return [(row, None) for row in rows]
+        return list(zip(rows, context.part(ChannelDrift).summaries(session, rows, now=context.clock()), strict=True))
+
+    return page_of(
+        await context.read(page),
+        limit=limit,
+        item=lambda found: ChannelRead(**dict(deployed(found[0])), drift=found[1]),
+        position=lambda found: found[0].channel_id,
     )
-    return page_of(rows, limit=limit, item=_reader(context), position=lambda row: row.channel_id)
 
 
 @router.get("/{cca}/{name}/history", dependencies=[needs("read")], responses=problems(404))

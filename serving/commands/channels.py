@@ -49,7 +49,12 @@ _DEPLOYMENTS: Cells = {
     Column("as of", "right"): lambda row: str(row["restores_serial"] or ""),
     Column("note", least=8, cut="end"): lambda row: str(row["note"]),
 }
-_CHANNELS: Cells = {_CHANNEL: channel_of, **_OF_A_MOVE}
+_CHANNELS: Cells = {
+    _CHANNEL: channel_of,
+    **_OF_A_MOVE,
+    # A registry of an earlier version does not have it.
+    Column("drift"): lambda row: str((row.get("drift") or {}).get("verdict", "")),
+}
 _ENSEMBLES: Cells = {
     _TABLE: lambda row: short_digest(row["digest"]),
     Column("algorithm"): lambda row: str(row["cca"]),

@@ -12,6 +12,7 @@
     POST /v1/channels/{cca}/{name}/rollback   point a channel back to its previous ensemble
     GET  /v1/channels/{cca}/{name}            get the current deployment and ensemble; ETag, ?wait= for a long poll
     GET  /v1/channels/{cca}/{name}/history    list a channel's deployments
+    GET  /v1/channels/{cca}/{name}/drift      compare the channel's flows with the training of its ensemble
     POST /v1/channels/{cca}/{name}/rollouts   move a channel in steps; GET lists the roll-outs
     GET  /v1/channels/{cca}/{name}/rollouts/{number}[/events]   get a roll-out, or what was done and why
     POST /v1/channels/{cca}/{name}/rollouts/{number}/{action}   pause, resume, abort or promote it
@@ -54,6 +55,7 @@ from serving.agents import endpoints as agents
 from serving.channels import endpoints as channels
 from serving.context import Clock, Context, WorkPool
 from serving.database import Database, registry_name
+from serving.drift import endpoints as drift
 from serving.ensembles import endpoints as ensembles
 from serving.http.docs_page import docs_html
 from serving.http.etags import matches_weakly, quoted
@@ -113,6 +115,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     agents.add_parts(context)
     rollouts.add_parts(context)
     qos.add_parts(context)
+    drift.add_parts(context)
     jobs.add_parts(context)
     add_problem_handlers(app)
     # The last one that is added receives a request first.
@@ -121,7 +124,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     app.add_middleware(AccessCheck, tokens=None if settings.open else tokens)
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
-    for resource in (ensembles, channels, rollouts, roots, agents, qos, jobs, access):
+    for resource in (ensembles, channels, rollouts, drift, roots, agents, qos, jobs, access):
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     app.include_router(health.router)
     _add_own_pages(app)

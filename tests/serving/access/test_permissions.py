@@ -41,6 +41,7 @@ OPERATIONS = {
     ("get", "/v1/channels"): ("read", "/v1/channels", None),
     ("get", "/v1/channels/{cca}/{name}"): ("read", CHAMPION, None),
     ("get", "/v1/channels/{cca}/{name}/history"): ("read", f"{CHAMPION}/history", None),
+    ("get", "/v1/channels/{cca}/{name}/drift"): ("read", f"{CHAMPION}/drift", None),
     ("put", "/v1/channels/{cca}/{name}"): ("move", CHAMPION, {"digest": DIGEST}),
     ("post", "/v1/channels/{cca}/{name}/rollback"): ("move", f"{CHAMPION}/rollback", {}),
     ("post", f"{OF_CHANNEL}/rollouts"): ("roll-out", f"{STAGED}/rollouts", {"digest": DIGEST}),
