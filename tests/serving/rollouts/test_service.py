@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from serving.channels import offers
 from serving.channels.endpoints import AGENT_HEADER
 from serving.channels.watch import ChannelWatch
 from serving.database import RolloutRow
+from serving.rollouts import repository
 from serving.rollouts.controller import RolloutController
 from tests.serving.api import Api
 from tests.serving.running import CHAMPION, LONG_S
@@ -295,13 +295,13 @@ def test_a_server_is_not_offered_its_older_table_while_an_abort_is_committed(
     fleet = Fleet(api)
     chosen = next(agent for agent, serial in offered(api).items() if serial == 2)
     other = api.other_process()
-    find_open = offers.rollouts.find_open
+    find_open = repository.find_open
 
     def abort_first(session: Any, *, channel_id: int) -> Any:
         monkeypatch.undo()
         assert api.request("POST", f"{fleet.path}/abort").status_code == 200
         return find_open(session, channel_id=channel_id)
 
-    monkeypatch.setattr(offers.rollouts, "find_open", abort_first)
+    monkeypatch.setattr(repository, "find_open", abort_first)
     assert offered(other, [chosen])[chosen] in {2, 3}
     assert offered(other, [chosen]) == {chosen: 3}
