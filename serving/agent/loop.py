@@ -21,7 +21,7 @@ from serving.agent.applier import Applier
 from serving.agent.errors import RegistryUnavailableError, StateDirError
 from serving.agent.log import EventLog
 from serving.agent.state import IN_FORCE, CcaState
-from serving.agent.store import STATE, Store, find_agent_id
+from serving.agent.store import STATE, Store, find_agent_id, kept_agent_id
 from serving.agent.table import Serials
 from serving.agent.threads import Poller, Reporter, stop_all
 
@@ -251,7 +251,10 @@ def plan(settings: AgentSettings, *, tree: Tree, boot_id: str, now_s: Clock = ti
     if trust is not None:
         trust.load()
     plans = []
-    with RegistryClient(settings, trust=trust) as client:
+    # During a roll-out the offer depends on the agent. Without an id it never followed the registry.
+    agent_id = settings.agent_id or kept_agent_id(store)
+    find_agent_id = None if agent_id is None else (lambda: agent_id)
+    with RegistryClient(settings, trust=trust, find_agent_id=find_agent_id) as client:
         for cca in settings.ccas:
             state = CcaState(cca, settings, boot_id, trust=trust)
             state.load(store, tree)

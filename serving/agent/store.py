@@ -351,6 +351,14 @@ class CcaFiles:
         return True
 
 
+def kept_agent_id(store: Store) -> str | None:
+    """Return the id in the state folder, or None. Raises SettingsError, StateDirError."""
+    kept = store.load(NO_CCA, AGENT_ID, str)
+    if kept is not None:
+        require_agent_id(kept)
+    return kept
+
+
 def find_agent_id(store: Store, *, log: EventLog) -> str:
     """Return the id of the state folder under which the agent reports. It is chosen now if there is none.
 
@@ -359,9 +367,8 @@ def find_agent_id(store: Store, *, log: EventLog) -> str:
     The caller must hold the store's lock.
     """
     try:
-        kept = store.load(NO_CCA, AGENT_ID, str)
+        kept = kept_agent_id(store)
         if kept is not None:
-            require_agent_id(kept)
             return kept
     except (SettingsError, StateDirError) as error:
         log.event("damaged", file=AGENT_ID, error=str(error))

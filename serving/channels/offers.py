@@ -212,12 +212,21 @@ class Offers:
             row = service.current(session, cca=cca, name=name)
             if row.channel.revision == cached.revision:
                 return cached
+        while True:
+            offers = self._offers_of(session, key, issued_s=issued_s, n_signed_rows=n_signed_rows)
+            # On PostgreSQL each query sees what is committed by then. A roll-out that ends between two of them would
+            # give a server of the candidate the baseline, whose serial is older.
+            if offers.revision == repository.revision(session, cca=cca, name=name):
+                return offers
+            session.rollback()
+
+    def _offers_of(self, session: Session, key: ChannelKey, *, issued_s: int, n_signed_rows: int) -> ChannelOffers:
+        cca, name = key
         row, document = service.current_with_document(session, cca=cca, name=name)
         revision = row.channel.revision
         current = self._offer(session, row, document, issued_s=issued_s)
         candidate, candidates = None, frozenset[str]()
         rollout = rollouts.find_open(session, channel_id=row.channel_id)
-        # A roll-out that began after the query above is of a later revision.
         if rollout is not None and rollout.baseline_serial == row.serial:
             found = repository.with_document(session, channel_id=row.channel_id, serial=rollout.candidate_serial)
             if found is not None:

@@ -9,7 +9,7 @@ from sqlalchemy import Select, delete, select
 from sqlalchemy.orm import Session, contains_eager
 
 from serving.access.grants import Grant
-from serving.database import ChannelRow, DeploymentRow, EnsembleRow, insert_or_find, narrowed
+from serving.database import ChannelRow, DeploymentRow, EnsembleRow, RolloutRow, insert_or_find, narrowed
 
 
 def _channel_for_update(session: Session, *, cca: str, name: str) -> ChannelRow | None:
@@ -88,13 +88,18 @@ def is_first(session: Session, row: DeploymentRow) -> bool:
 def latest_of_another_ensemble(
     session: Session, *, channel_id: int, before_serial: int, digest: str
 ) -> DeploymentRow | None:
-    """Return the last deployment before that serial whose ensemble is not `digest`, or None."""
+    """Return the last deployment before that serial whose ensemble is not `digest`, or None.
+
+    Candidates of roll-outs are left out. The promotion of one is a deployment of its own.
+    """
+    candidates = select(RolloutRow.candidate_serial).where(RolloutRow.channel_id == channel_id)
     query = (
         select(DeploymentRow)
         .where(
             DeploymentRow.channel_id == channel_id,
             DeploymentRow.serial < before_serial,
             DeploymentRow.digest != digest,
+            DeploymentRow.serial.not_in(candidates),
         )
         .order_by(DeploymentRow.serial.desc())
         .limit(1)
@@ -129,6 +134,11 @@ def history_page(
     if before_serial is not None:
         query = query.where(DeploymentRow.serial < before_serial)
     return session.scalars(query).all()
+
+
+def revision(session: Session, *, cca: str, name: str) -> int:
+    """Return the revision of a channel that exists."""
+    return session.scalars(select(ChannelRow.revision).where(ChannelRow.cca == cca, ChannelRow.name == name)).one()
 
 
 def heads(session: Session) -> dict[tuple[str, str], int]:

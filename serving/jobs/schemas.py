@@ -99,7 +99,7 @@ class JobRead(BaseModel):
     datasets: list[DatasetName] = Field(description=_DATASETS)
     seed: int | None = Field(description="Replaces the seed of the study; null keeps it.", examples=[None])
     note: str = Field(description="What the submitter said.", examples=[""])
-    state: JobState
+    state: JobState = Field(description="Where it stands.", examples=["running"])
     is_cancelling: bool = Field(description="Whether its runner will stop it at the next heartbeat.", examples=[False])
     submitted_by: str = Field(description="The principal who submitted it.", examples=["alice"])
     submitted_at: datetime = Field(description="When it was submitted (UTC).")

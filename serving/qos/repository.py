@@ -39,6 +39,9 @@ Table = type[QosRow] | type[AgentQosRow]
 # An agent's row and the series and sequence of its last delta.
 Counted = tuple[int, str | None, int]
 
+# A statement has two parameters for each pair. SQLite takes 32,766, PostgreSQL 65,535.
+_MAX_PAIRS = 10_000
+
 
 def last_counted(session: Session, agent_ids: Collection[str]) -> dict[tuple[str, str], Counted]:
     """Return the last delta that was added, by agent and algorithm."""
@@ -53,17 +56,23 @@ def note_counted(session: Session, counted: Collection[Counted]) -> None:
     session.execute(update(AgentRow), rows)
 
 
-def deployed(
-    session: Session, *, channels: Collection[str], serials: Collection[int]
-) -> dict[tuple[str, str, str, int], int]:
-    """Return the channel's id of each deployment with these names and serials, by registry, algorithm and channel."""
+def deployed(session: Session, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, str, str, int], int]:
+    """Return the channel's id of each deployment, by registry, algorithm, channel and serial.
+
+    wanted: names of channels and serials, which agents may have invented. Other deployments may be among the answer.
+    """
     query = (
         select(RegistryRow.name, ChannelRow.cca, ChannelRow.name, DeploymentRow.serial, ChannelRow.id)
         .join(DeploymentRow, DeploymentRow.channel_id == ChannelRow.id)
         .join(RegistryRow, RegistryRow.id == 1)
-        .where(ChannelRow.name.in_(channels), DeploymentRow.serial.in_(serials))
     )
-    return {(registry, cca, channel, serial): found for registry, cca, channel, serial, found in session.execute(query)}
+    found: dict[tuple[str, str, str, int], int] = {}
+    pairs = list(wanted)
+    for begin in range(0, len(pairs), _MAX_PAIRS):
+        channels, serials = map(set, zip(*pairs[begin : begin + _MAX_PAIRS], strict=True))
+        some = query.where(ChannelRow.name.in_(channels), DeploymentRow.serial.in_(serials))
+        found |= {(registry, cca, name, serial): key for registry, cca, name, serial, key in session.execute(some)}
+    return found
 
 
 def add_up(session: Session, table: Table, rows: Sequence[Sequence[int]]) -> None:

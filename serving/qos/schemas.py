@@ -57,7 +57,7 @@ class ReportedTable(BaseModel):
 
     registry: ChannelName = Field(description="Name of the registry that deployed it.", examples=["local"])
     channel: ChannelName
-    serial: DeployedSerial
+    serial: DeployedSerial = Field(description="Serial of the deployment.", examples=[7])
 
 
 class ReportedSums(BaseModel):
@@ -129,15 +129,15 @@ class QosRead(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     hour: datetime | None = Field(default=None, description="Begin of the hour in which the reports arrived (UTC).")
-    cca: CcaName | None = None
-    channel: ChannelName | None = None
-    serial: DeployedSerial | None = None
+    cca: CcaName | None = Field(default=None, description="Name of the algorithm.")
+    channel: ChannelName | None = Field(default=None, description="Channel of the table.")
+    serial: DeployedSerial | None = Field(default=None, description="Serial of the table.")
     group: Group | None = Field(default=None, description="`held_back`: flows that use no row of the table.")
     delay_class: DelayClass | None = Field(
         default=None, serialization_alias="class", description="Null for a table without classes."
     )
     state: StateNumber | None = Field(default=None, description="Null for rows that the agents added up.")
-    agent_id: AgentId | None = None
+    agent_id: AgentId | None = Field(default=None, description="The agent that reported them.")
 
     epochs: int = _sum("epochs")
     visits: int = _sum("visits")

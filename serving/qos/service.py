@@ -36,11 +36,8 @@ def count(session: Session, reports: Sequence[ReceivedReport]) -> None:
     counting the same delta.
     """
     fresh = _fresh(session, [(report, report.sums) for report in reports if report.sums is not None])
-    tables = [table for _, _, sums in fresh for table in sums.tables]
-    if not tables:
-        return
     channel_ids = repository.deployed(
-        session, channels={table.channel for table in tables}, serials={table.serial for table in tables}
+        session, {(table.channel, table.serial) for _, _, sums in fresh for table in sums.tables}
     )
     fleet: _Sums = {}
     agents: _Sums = {}

@@ -62,8 +62,10 @@ class RolloutController:
         for rollout_id in open_ids:
             try:
                 await self._judge(rollout_id)
-            except ServingError as error:
-                # For example, the root document has expired. Other roll-outs go on.
+            except SQLAlchemyError:
+                raise
+            except Exception as error:
+                # For example, the root document has expired, or a later release began it. Other roll-outs go on.
                 _log.warning("roll-out %d: not judged, which is tried again in %g s: %s", rollout_id, EVERY_S, error)
 
     async def _judge(self, rollout_id: int) -> None:

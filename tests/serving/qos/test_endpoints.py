@@ -258,3 +258,16 @@ def test_the_command_prints_a_table_and_json(deployed, monkeypatch, capsys):
         assert len(capsys.readouterr().out.splitlines()) == 2
         assert ccatune.run([*usual[:3], "--from", "yesterday"]) == 2
         assert "how long ago, such as 7d" in capsys.readouterr().err
+
+
+def test_a_batch_with_the_names_of_many_tables_that_nobody_deployed_is_stored(deployed):
+    """PostgreSQL takes at most 65,535 parameters in a statement, and a batch has up to 1,000 reports."""
+    invented = []
+    for number in range(1, 701):
+        sums = delta(number, ())
+        sums["tables"] = [
+            {"registry": "lab", "channel": f"c{number}-{table}", "serial": 64 * number + table} for table in range(64)
+        ]
+        invented.append(("web-1", sums))
+    store(deployed, *invented, ("web-2", delta(1, [(False, 0, 0, 3)])))
+    assert [item["epochs"] for item in items(deployed)] == [3]

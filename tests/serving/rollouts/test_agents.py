@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from serving.agent.loop import Agent
+from serving.agent.loop import Agent, plan
 from tests.serving.agent.fakes import FakeTree, header, log_to, settings_of
 from tests.serving.api import Api
 from tests.serving.running import CHAMPION, Running
@@ -39,6 +39,12 @@ def test_each_agent_applies_the_table_of_its_arm_and_no_older_serial_after_an_ab
         begun = serials(registry.url)
         assert Counter(begun) == {1: 5, 2: 5}
         assert serials(registry.url) == begun
+        # A dry run is offered what the agent is offered.
+        for number, tree in enumerate(trees):
+            settings = settings_of(tmp_path / str(number), registry.url, agent_id="")
+            assert [(one.would, one.blocked) for one in plan(settings, tree=tree, boot_id="boot-1")] == [
+                ("nothing", None)
+            ]
         httpx.post(f"{registry.url}{CHAMPION}/rollback", timeout=30).raise_for_status()
         assert serials(registry.url) == [3] * 10
     # Every kernel took each of its tables once, and refused none.

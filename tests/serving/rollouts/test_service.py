@@ -11,6 +11,8 @@ import pytest
 
 from serving.channels.endpoints import AGENT_HEADER
 from serving.channels.watch import ChannelWatch
+from serving.database import RolloutRow
+from serving.rollouts import repository
 from serving.rollouts.controller import RolloutController
 from tests.serving.api import Api
 from tests.serving.running import CHAMPION, LONG_S
@@ -258,3 +260,48 @@ def test_a_held_poll_ends_only_when_its_own_arm_changes(api: Api) -> None:
         assert [(status, body["serial"]) for status, body in answers] == [(200, 3), (200, 3)]
 
     asyncio.run(scenario())
+
+
+def test_a_roll_back_never_restores_a_candidate_that_was_aborted(api: Api, problem: Any) -> None:
+    fleet = Fleet(api)
+    api.request("POST", f"{fleet.path}/abort")
+    moved = api.move(0, hold_back_permille=100)
+    assert moved["restores_serial"] is None
+    refused = problem(api.request("POST", f"{CHAMPION}/rollback"), status=409)
+    assert refused["type"].endswith("nothing-to-roll-back")
+
+
+def test_a_roll_out_that_cannot_be_judged_does_not_stop_the_others(api: Api) -> None:
+    """For example, a later release began it, and this one does not know its plan."""
+    fleet = Fleet(api)
+    api.move(0, channel="canary")
+    for agent in AGENTS:
+        body = {"cca": "gr", "channel": "canary", "state": "InSync"}
+        api.request("POST", f"/v1/agents/canary-{agent}/reports", json=body)
+    canary = "/v1/channels/gr/canary/rollouts"
+    second = api.request("POST", canary, json={"digest": fleet.digest, "plan": PLAN}).json()
+    with api.database.write() as session:
+        row = session.get(RolloutRow, fleet.started["id"])
+        assert row is not None
+        row.plan = '{"later": 1}'
+    api.clock.advance(seconds=HOUR_S)
+    asyncio.run(api.part(RolloutController).judge_all())
+    assert api.get(f"{canary}/{second['id']}").json()["state"] == "paused"
+
+
+def test_a_server_is_not_offered_its_older_table_while_an_abort_is_committed(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = Fleet(api)
+    chosen = next(agent for agent, serial in offered(api).items() if serial == 2)
+    other = api.other_process()
+    find_open = repository.find_open
+
+    def abort_first(session: Any, *, channel_id: int) -> Any:
+        monkeypatch.undo()
+        assert api.request("POST", f"{fleet.path}/abort").status_code == 200
+        return find_open(session, channel_id=channel_id)
+
+    monkeypatch.setattr(repository, "find_open", abort_first)
+    assert offered(other, [chosen])[chosen] in {2, 3}
+    assert offered(other, [chosen]) == {chosen: 3}
