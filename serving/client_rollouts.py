@@ -21,11 +21,14 @@ class ChannelRollouts:
 
     def start(
         self, digest: str, *, plan: Mapping[str, Any], hold_back_permille: int, urgent: bool, note: str,
-        if_serial: int | None = None,
+        if_serial: int | None = None, shadow: Json | None = None, force: str = "",
     ) -> Json:  # fmt: skip
         """Begin a roll-out. The request is repeated once if the connection is lost, and begins one."""
         body = {"digest": digest, "plan": plan, "hold_back_permille": hold_back_permille, "urgent": urgent,
                 "note": require_note(note)}  # fmt: skip
+        # A registry of an earlier version knows neither of them.
+        body |= {"shadow": shadow} if shadow is not None else {}
+        body |= {"force": require_note(force)} if force else {}
         begun: Json = self._client.ask_twice("POST", self._path, body=body, if_serial=if_serial)
         return begun
 

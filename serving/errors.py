@@ -87,6 +87,10 @@ class RolloutStateError(ServingError, status=409, slug="rollout-state", title="N
     """The roll-out has ended, or is not paused or running, as the request requires."""
 
 
+class ShadowGateError(ServingError, status=409, slug="shadow-gate", title="The candidate did not pass the simulator"):
+    """Baseline and candidate were not compared in the simulator, or the candidate is worse there."""
+
+
 class RolloutImpossibleError(
     ServingError, status=409, slug="rollout-impossible", title="The channel's servers cannot follow the plan"
 ):

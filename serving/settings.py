@@ -8,7 +8,7 @@ A database URL may contain a password. It is therefore a SecretStr, which does n
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
@@ -126,6 +126,9 @@ class ServingSettings(BaseModel):
     )
     jobs_per_principal: int = Field(
         default=16, ge=1, le=100_000, description="Most queued and running jobs of a principal."
+    )
+    shadow_gate: Literal["off", "required"] = Field(
+        default="off", description="Whether a roll-out needs a comparison in the simulator, or a reason to do without."
     )
     job_retention_days: float = Field(
         default=30.0, ge=0.01, le=36_500, description="Time after its end after which a job is deleted with its logs."

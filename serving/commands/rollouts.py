@@ -19,6 +19,7 @@ from serving.commands.options import FILE, connect, json_option, registry_option
 from serving.commands.printing import Cells, print_answer, print_table, short_digest, time_in_words
 from serving.errors import SettingsError
 from serving.rollouts.plan import JUDGE, Plan
+from serving.rollouts.shadow import Shadow
 
 _ROLLOUTS: Cells = {
     Column("roll-out", "right"): lambda row: str(row["id"]),
@@ -59,13 +60,17 @@ def rollout() -> None:
     "--urgent/--no-urgent", default=False, show_default=True, help="Running flows take the candidate at once."
 )
 @click.option("--if-serial", type=click.IntRange(min=1), help="Only where the channel stands at this serial.")
+@click.option(
+    "--shadow", "shadow_file", type=FILE, help="Baseline and candidate in the simulator: `evaluate --baseline --json`."
+)
+@click.option("--force", default="", metavar="REASON", help="Begin although the simulator speaks against it.")
 @click.option("--dry-run", is_flag=True, help="Begin nothing; judge the plan on the figures of the last two days.")
 @_note_option
 @registry_options
 @json_option
 def start(
     *, cca: str, name: str, digest: str, plan_file: Path | None, hold_back_permille: int, urgent: bool,
-    if_serial: int | None, dry_run: bool, note: str,
+    if_serial: int | None, shadow_file: Path | None, force: str, dry_run: bool, note: str,
 ) -> None:  # fmt: skip
     """Begin to move channel NAME of algorithm CCA to the published ensemble DIGEST.
 
@@ -75,9 +80,10 @@ def start(
     \b
     Example:
       ccatune rollout start gr champion sha256:0123... --dry-run
-      ccatune rollout start gr champion sha256:0123... --plan careful.yaml
+      ccatune rollout start gr champion sha256:0123... --plan careful.yaml --shadow shadow.json
     """
     plan = _plan_of(plan_file).model_dump(mode="json")
+    shadow = None if shadow_file is None else _shadow_of(shadow_file)
     with connect() as client:
         whole = client.whole_digest(digest, cca=cca)
         rollouts = ChannelRollouts(client, cca, name)
@@ -86,8 +92,9 @@ def start(
             print_answer(steps, lambda: _print_rehearsal(steps))
             return
         begun = rollouts.start(
-            whole, plan=plan, hold_back_permille=hold_back_permille, urgent=urgent, note=note, if_serial=if_serial
-        )
+            whole, plan=plan, hold_back_permille=hold_back_permille, urgent=urgent, note=note, if_serial=if_serial,
+            shadow=shadow, force=force,
+        )  # fmt: skip
     print_answer(begun, lambda: _print_standing(begun))
 
 
@@ -158,6 +165,17 @@ def _plan_of(path: Path | None) -> Plan:
         where = ".".join(map(str, first["loc"]))
         message = first["msg"].removeprefix("Value error, ")
         raise SettingsError(f"{path}: {where + ': ' if where else ''}{message}") from error
+
+
+def _shadow_of(path: Path) -> Json:
+    try:
+        return Shadow.model_validate_json(path.read_bytes()).model_dump(mode="json")
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise SettingsError(
+            f"{path}: expected what `ccatune evaluate --baseline --json` prints: "
+            f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        ) from error
 
 
 _SHARES = "{n_candidates} of {n_servers} servers are offered the candidate, the others the baseline."

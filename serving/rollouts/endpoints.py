@@ -56,7 +56,8 @@ async def start_rollout(
     idempotency = idempotency_of(idempotency_key, kind="roll-out", body=body.model_dump(mode="json"), if_match=if_match)
     change = change_of(context, caller, (cca, name), if_match=if_match, idempotency=idempotency)
     kept_days = context.settings.qos_agent_retention_days
-    row = await context.write(service.start, change, body, kept_days=kept_days)
+    needs_shadow = context.settings.shadow_gate == "required"
+    row = await context.write(service.start, change, body, kept_days=kept_days, needs_shadow=needs_shadow)
     return _changed(context, background, row)
 
 

@@ -13,6 +13,7 @@ from serving.channels.schemas import ChannelMove
 from serving.database import RolloutEventRow, RolloutRow
 from serving.names import CcaName, ChannelName, DigestText, Note
 from serving.rollouts.plan import Plan
+from serving.rollouts.shadow import Shadow
 from serving.rollouts.standing import n_treated, plan_of
 
 RolloutAction = Literal["pause", "resume", "abort", "promote"]
@@ -23,6 +24,8 @@ class RolloutStart(ChannelMove):
     """A request to move a channel to an ensemble in steps."""
 
     plan: Plan = Field(default=Plan(), description="The steps, what is compared, and how much worse it may be.")
+    shadow: Shadow | None = Field(default=None, description="Baseline and candidate in the simulator.", examples=[None])
+    force: Note = Field(default="", description="Why the roll-out begins although the simulator speaks against it.")
 
 
 class RolloutRequest(BaseModel):

@@ -26,13 +26,20 @@ from serving.channels import repository as channels
 from serving.channels import service as moves
 from serving.channels.service import Change
 from serving.database import ChannelRow, RolloutEventRow, RolloutRow, RolloutServerRow
-from serving.errors import RolloutImpossibleError, RolloutNotFoundError, RolloutRunningError, RolloutStateError
+from serving.errors import (
+    RolloutImpossibleError,
+    RolloutNotFoundError,
+    RolloutRunningError,
+    RolloutStateError,
+    ShadowGateError,
+)
 from serving.qos.schemas import hour_of
 from serving.rollouts import repository
 from serving.rollouts.assignment import order_of
 from serving.rollouts.decision import Decision, decide, is_look_due
 from serving.rollouts.plan import Plan
 from serving.rollouts.schemas import RolloutAction, RolloutStart
+from serving.rollouts.shadow import objections
 from serving.rollouts.standing import clock_of, n_treated, plan_of
 from serving.rollouts.statistics import LEAST_BASELINE, Arm, Sums, Unit
 
@@ -55,16 +62,20 @@ class Judged:
     decision: Decision
 
 
-def start(session: Session, change: Change, wanted: RolloutStart, *, kept_days: float) -> RolloutRow:
+def start(
+    session: Session, change: Change, wanted: RolloutStart, *, kept_days: float, needs_shadow: bool
+) -> RolloutRow:
     """Begin a roll-out of the channel. Return it; for a repeated request, the one of the first.
 
-    kept_days: how long the registry keeps the sums of single servers.
+    kept_days: how long the registry keeps the sums of single servers. needs_shadow: whether the shadow gate is closed
+    without a comparison. A comparison that is given is judged in any case.
 
     Raises:
         EnsembleNotFoundError, WrongAlgorithmError, ChannelNotFoundError, SerialMismatchError,
         IdempotencyKeyReusedError, EnsembleUnsignedError, RootExpiredError: as for a move.
         RolloutRunningError: the channel has a roll-out that has not ended.
         RolloutImpossibleError: too few servers follow the channel, or the registry cannot follow the plan.
+        ShadowGateError: the shadow gate is closed, and `force` gives no reason.
     """
     moves.require_ensemble(session, wanted.digest, cca=change.cca)
     moves.current(session, cca=change.cca, name=change.name)
@@ -86,6 +97,14 @@ def start(session: Session, change: Change, wanted: RolloutStart, *, kept_days: 
     plan = wanted.plan
     servers = repository.servers_of(session, channel=channel, since=now - timedelta(seconds=plan.silent_s))
     require_possible(plan, n_servers=len(servers), kept_days=kept_days)
+    against = objections(wanted.shadow, baseline=baseline.digest, candidate=wanted.digest, plan=plan)
+    if wanted.shadow is None and not needs_shadow:
+        against = []
+    if against and not wanted.force:
+        raise ShadowGateError(
+            f"{' '.join(against)} Give the result of `ccatune evaluate CANDIDATE --baseline BASELINE --json` as "
+            "`shadow`, or a reason as `force`"
+        )
     candidate = moves.deploy(
         session, channel, change, digest=wanted.digest, hold_back_permille=wanted.hold_back_permille,
         urgent=wanted.urgent, note=wanted.note, is_candidate=True,
@@ -114,7 +133,16 @@ def start(session: Session, change: Change, wanted: RolloutStart, *, kept_days: 
         f"{n_treated(row)} of {len(servers)} servers get the ensemble {wanted.digest}, the candidate.",
         f"The others keep the ensemble {baseline.digest}, the baseline.",
     ]
-    repository.note(session, row, at=now, actor=change.by.name, action="start", reasons=reasons)
+    if against:
+        reasons += [*against, f"It begins nevertheless: {wanted.force}"]
+        audit.record(
+            session, by=change.by, action="override-shadow-gate", target=f"channel {channel.cca}/{channel.name}",
+            now=now, rollout=row.id, reason=wanted.force, objections=against,
+        )  # fmt: skip
+    elif wanted.shadow is not None:
+        reasons.append("In the simulator the candidate is not worse than the baseline by more than a margin.")
+    shadow = {} if wanted.shadow is None else {"shadow": wanted.shadow.model_dump(mode="json")}
+    repository.note(session, row, at=now, actor=change.by.name, action="start", reasons=reasons, evidence=shadow)
     session.flush()
     return row
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,10 @@ from emulation.options import FiniteRange, words_of
 from emulation.traces import Part, Recording
 from kmod.terminal import echo
 from training.options import as_json_option, plot_option, skip_bad_option, threads_option, traces_option
+
+if TYPE_CHECKING:
+    from kmod.ensemble import Ensemble
+    from training.validation.recordings import Path as LinkPath
 
 
 def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, ...] | None:
@@ -43,6 +47,10 @@ def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
               help="Exit 1 unless at every target more levels hold than with the best single set, at no less "
               "utilisation")  # fmt: skip
 @click.option(
+    "--baseline", "baseline_file", metavar="FILE", type=click.Path(path_type=Path),
+    help="Compare with this ensemble instead, before a roll-out replaces it",
+)  # fmt: skip
+@click.option(
     "--against", metavar='"SCHEME1 SCHEME2..."', help='Compare with these schemes ("": none) on this machine\'s kernel'
 )
 @click.option("--pieces", type=click.IntRange(1, 1000), default=4, show_default=True,
@@ -64,6 +72,7 @@ def evaluate(
     require_gain: bool,
     plot: Path | None,
     levels: bool,
+    baseline_file: Path | None,
     against: str | None,
     rtt_ms: float,
     buffer_pkts: int,
@@ -88,6 +97,7 @@ def evaluate(
       ccatune evaluate gr.json --traces ../shared/traces --plot gain.png
       ccatune evaluate gr.json --paths cellular
       ccatune evaluate gr.json --dataset pqsa-4g-validation --require 0.85,0.95,0.98 --json
+      ccatune evaluate gr.json --baseline deployed.json --json > shadow.json
       ccatune evaluate gr.json --against "cubic bbr tquic-copa" --pieces 8
     """
     from emulation.run.plot import check_path, save
@@ -100,12 +110,11 @@ def evaluate(
 
     if plot is not None:
         check_path(plot)
-    if against is not None and (require is not None or require_gain or levels):
-        raise click.UsageError("--against: expected it without --require, --require-gain and --levels")
-    if against is not None and paths_name is not None:
-        raise click.UsageError("--against: expected it without --paths")
-    if paths_name is not None and (rtt_ms, buffer_pkts, loss) != (100.0, 1000, 0.0):
-        raise click.UsageError("--paths: expected it without --rtt-ms, --buffer-pkts and --loss, which it draws")
+    _require_fitting(
+        baseline=baseline_file is not None, against=against is not None, has_paths=paths_name is not None,
+        of_targets=require is not None or require_gain or levels, plot=plot is not None,
+        is_default_path=(rtt_ms, buffer_pkts, loss) == (100.0, 1000, 0.0),
+    )  # fmt: skip
     path = LinkPath(
         rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss, paths=None if paths_name is None else read_paths(paths_name)
     )
@@ -119,6 +128,11 @@ def evaluate(
         echo(json.dumps(found, indent=1) if as_json else "\n".join(against_lines(found)))
         if plot is not None:
             save(against_figure(found), path=plot)
+        return
+
+    if baseline_file is not None:
+        recordings = _chosen(paths, part=part, datasets=datasets, skip_bad=skip_bad)
+        _compare(Ensemble.load(baseline_file), ensemble, recordings, path=path, threads=threads, as_json=as_json)
         return
 
     require_targets(ensemble)
@@ -138,6 +152,36 @@ def evaluate(
         save(gain_figure(figures), path=plot)
     if short:
         sys.exit(1)
+
+
+def _require_fitting(
+    *, baseline: bool, against: bool, has_paths: bool, of_targets: bool, plot: bool, is_default_path: bool
+) -> None:
+    """Raise click.UsageError for options that do not go together. Each argument says whether one is given."""
+    if baseline and (against or of_targets or plot):
+        raise click.UsageError(
+            "--baseline: expected it without --against, --require, --require-gain, --levels and --plot"
+        )
+    if against and of_targets:
+        raise click.UsageError("--against: expected it without --require, --require-gain and --levels")
+    if against and has_paths:
+        raise click.UsageError("--against: expected it without --paths")
+    if has_paths and not is_default_path:
+        raise click.UsageError("--paths: expected it without --rtt-ms, --buffer-pkts and --loss, which it draws")
+
+
+def _compare(
+    baseline: Ensemble, candidate: Ensemble, recordings: list[Recording], *, path: LinkPath, threads: int | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    from training.progress import Terminal
+    from training.validation import shadow
+
+    shadow.require_comparable(baseline, candidate)
+    with Terminal(quiet=as_json) as terminal:
+        terminal.phase("running flows", total=shadow.seconds_of(candidate, recordings))
+        found = shadow.compare(baseline, candidate, recordings, path=path, threads=threads, progress=terminal.advance)
+    echo(json.dumps(found, indent=1) if as_json else "\n".join(shadow.lines(found)))
 
 
 def _chosen(paths: tuple[Path, ...], *, part: Part, datasets: tuple[str, ...], skip_bad: bool) -> list[Recording]:

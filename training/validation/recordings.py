@@ -132,7 +132,7 @@ def validate(
     results = _run_schemes(ensemble, recordings, path=path, threads=threads, progress=progress)
     its_flows = _run_flows(ensemble, places, path=path, threads=threads, progress=progress)
     levels = _levels(ensemble, results["default", 0])
-    windows = {key: _windows_of(ensemble, recordings, runs, levels) for key, runs in results.items()}
+    windows = {key: windows_of(ensemble, recordings, runs, levels) for key, runs in results.items()}
     chosen = {
         scheme: [windows[scheme, 0 if scheme == "default" else c] for c in range(len(ensemble.classes))]
         for scheme in SCHEMES
@@ -330,7 +330,7 @@ def _levels(ensemble: Ensemble, runs: Sequence[QoS]) -> list[NDArray[np.int64]]:
     return found
 
 
-def _windows_of(
+def windows_of(
     ensemble: Ensemble, recordings: Sequence[Recording], runs: Sequence[QoS], levels: Sequence[NDArray[np.int64]]
 ) -> Windows:
     """The windows of all recordings, in the order of the recordings."""
