@@ -57,13 +57,7 @@ class Lease:
         self._beaten_s = now_s
         log = folder.log_end()
         try:
-            answer = self._client.beat(
-                self._id,
-                lease=self.word,
-                timeout_s=max(self._period_s, 1.0),
-                progress=progress,
-                log=None if log == self._sent_log else log,
-            )
+            answer = self._beat(say, progress=progress, log=None if log == self._sent_log else log)
         except LeaseLostError:
             raise
         except RegistryClientError as error:
@@ -73,6 +67,15 @@ class Lease:
         self.is_cancelling = answer["is_cancelling"]
         self._period_s = answer["lease_s"] / _BEATS
         self.until_s = now_s + answer["lease_s"] * _KILL_SHARE
+
+    def _beat(self, say: Callable[[str], None], *, progress: Json | None, log: str | None) -> Json:
+        timeout_s = max(self._period_s, 1.0)
+        try:
+            return self._client.beat(self._id, lease=self.word, timeout_s=timeout_s, progress=progress, log=log)
+        except ReportRefusedError as error:
+            # A registry of another release may refuse them. The lease matters more.
+            say(f"job {self._id}: progress and log were refused: {error}")
+            return self._client.beat(self._id, lease=self.word, timeout_s=timeout_s)
 
 
 class Runner:

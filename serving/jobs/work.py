@@ -54,18 +54,18 @@ class JobFolder:
     """The folder of a leased job. All texts in it are of this job, because its name has a digest of the job."""
 
     def __init__(self, work: Path, job: Json) -> None:
-        """Make the folder. Raises OSError."""
+        """Name the folder, which `take` makes."""
         content = canonical_json({name: job[name] for name in ("study_text", "datasets", "seed")})
         digits = hashlib.sha256(content).hexdigest()[:16]
         self._job = job
         self.path = work.resolve() / job["registry"] / f"{job['id']}-{digits}"
-        self.path.mkdir(parents=True, exist_ok=True)
         self.out = self.path / f"{job['cca']}.json"
         self._log = self.path / "log"
         self._lock: int | None = None
 
     def take(self) -> bool:
-        """Lock the folder; False while another process uses it."""
+        """Make and lock the folder; False while another process uses it. Raises OSError."""
+        self.path.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(self.path)
         return self._lock is not None
 
@@ -93,8 +93,8 @@ class JobFolder:
         return None
 
     def note(self, text: str) -> None:
-        """Add a line of the runner to the log."""
-        with self._log.open("a", encoding="utf-8") as file:
+        """Add a line of the runner to the log, if the disk has room for it."""
+        with contextlib.suppress(OSError), self._log.open("a", encoding="utf-8") as file:
             file.write(f"{_NOTE}{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} {text}\n")
 
     def last_words(self) -> str:

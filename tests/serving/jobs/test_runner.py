@@ -15,8 +15,8 @@ import pytest
 
 from serving.database import Database, migrate
 from serving.jobs.client import JobsClient
-from serving.jobs.runner import Runner
-from serving.jobs.work import TrainingOptions
+from serving.jobs.runner import Lease, Runner
+from serving.jobs.work import JobFolder, TrainingOptions
 from tests.prove.kill_jobs import kill_jobs
 from tests.prove.kill_trainer import STUDY, make_site
 from tests.serving.running import Running
@@ -183,3 +183,27 @@ def raise_unreachable() -> None:
 
 def test_killed_runners_and_registries_lose_no_job_and_train_none_twice(tmp_path):
     assert kill_jobs(tmp_path, kills=3, seed=3, unfinished=2).startswith("1 kills of the registry and 2 of runners")
+
+
+def test_a_runner_that_cannot_write_its_folder_says_so_and_goes_on(training):
+    (training.folder / "work").mkdir()
+    (training.folder / "work" / "lab").write_text("in the way")
+    job = training.client.submit("short", datasets=["made"])["id"]
+    training.start()
+    ended = training.wait(job, is_ended)
+    assert (ended["state"], ended["losses"]) == ("failed", 5)
+    assert "work/lab" in ended["error"]
+    (training.folder / "work" / "lab").unlink()
+    assert training.wait(training.client.submit("short", datasets=["made"])["id"], is_ended)["state"] == "done"
+
+
+def test_a_heartbeat_whose_progress_is_refused_still_renews_the_lease(training):
+    training.client.submit("short", datasets=["made"])
+    word = "w" * 16
+    job = training.client.lease(runner="trainer-1", lease=word, datasets=["made"])
+    lease = Lease(training.client, job, word, leased_s=time.monotonic() - LEASE_S / 2)
+    folder = JobFolder(training.folder / "work", job)
+    until_s = lease.until_s
+    lease.beat(folder, {"phase": "p" * 1000}, training.said.append)
+    assert lease.until_s > until_s + LEASE_S / 4
+    assert "progress and log were refused" in training.said[0]
