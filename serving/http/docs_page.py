@@ -116,6 +116,8 @@ def _type(schema: Json) -> str:
         return f'<a href="#{name}">{name}</a>'
     if "anyOf" in schema:
         return " or ".join(_type(option) for option in schema["anyOf"])
+    if "prefixItems" in schema:
+        return f"list of {' and '.join(map(_type, schema['prefixItems']))}"
     if schema.get("type") == "array":
         return f"list of {_type(schema['items'])}"
     return "time" if schema.get("format") == "date-time" else escape(str(schema.get("type", "any")))

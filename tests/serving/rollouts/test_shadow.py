@@ -64,7 +64,7 @@ def test_a_candidate_that_is_not_worse_begins_and_the_record_has_the_figures(
     given = shadow(fleet, change, half=half)
     begun = start(fleet, shadow=given).json()
     event = fleet.get(f"{ROLLOUTS}/{begun['id']}/events").json()["items"][0]
-    assert event["reasons"][1] == "In the simulator the candidate is not worse than the baseline by more than a margin."
+    assert event["reasons"][2] == "In the simulator the candidate is not worse than the baseline by more than a margin."
     assert event["evidence"]["shadow"]["targets"] == given["targets"]
 
 
@@ -103,4 +103,4 @@ def test_the_command_sends_file_and_reason(
         assert ccatune.run([*usual, "--shadow", str(file)]) == 2
         assert "is worse by 3.0 %" in capsys.readouterr().err
         assert ccatune.run([*usual, "--shadow", str(file), "--force", "the path model is old"]) == 0
-        assert "roll-out 1 is running" in capsys.readouterr().out
+        assert "It is running in step 1 of 4" in capsys.readouterr().out
