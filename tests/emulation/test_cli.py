@@ -331,7 +331,7 @@ def test_bench_prints_its_figures_as_json(capsys: Capture) -> None:
     got = run_json(capsys, "bench", "--repeats", "1", "--duration", "10")
     assert isinstance(got["pkts_per_s"], float)
     assert got["pkts_per_s"] > 0
-    cores = {f"{cca}_ns_per_ack" for cca in ("gr", "reno", "cubic", "bbr", "bbr3")}
+    cores = {f"{cca}_ns_per_ack" for cca in ("gr", "sira", "reno", "cubic", "bbr", "bbr3")}
     assert set(got["runs"]) >= {"pkts_per_s", "cubic_pkts_per_s", *cores}  # type: ignore[call-overload]
     assert got["targets"] == {
         "pkts_per_s": 4e6,
@@ -351,7 +351,9 @@ def test_bench_takes_no_time_that_is_no_number(capsys: Capture) -> None:
 
 def test_bench_measures_the_part_that_it_is_asked_for(capsys: Capture) -> None:
     got = run_json(capsys, "bench", "--only", "core", "--repeats", "1")
-    assert set(got["runs"]) == {f"{cca}_ns_per_ack" for cca in ("gr", "reno", "cubic", "bbr", "bbr3", "sent_log")}  # type: ignore[call-overload]
+    assert set(got["runs"]) == {
+        f"{cca}_ns_per_ack" for cca in ("gr", "sira", "reno", "cubic", "bbr", "bbr3", "sent_log")
+    }  # type: ignore[call-overload]
     assert (got["targets"], got["limits"], got["missed"]) == ({}, {}, [])
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kmod/core/sira*.h: equations 1 to 11 of the paper, and what it leaves open. */
+/* kmod/core/sira.h, sira_window.h, sira_model.h, sira_flow.h: equations 1 to 11 of the paper, and what it leaves open. */
 #define ONLY_ID SIRA_ALONE
 #include "path.h"
 

@@ -118,7 +118,7 @@ def test_invented_channels_occupy_nothing_after_their_polls(api):
     async def scenario() -> None:
         follows = (
             offers.follow(("gr", f"invented-{number}"), if_none_match=None, wait_s=0.2, connection=None)
-            for number in range(300)
+            for number in range(100)
         )
         errors = await asyncio.gather(*follows, return_exceptions=True)
         assert {type(error) for error in errors} == {ChannelNotFoundError}

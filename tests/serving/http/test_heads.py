@@ -14,8 +14,10 @@ pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", [
 
 def test_head_has_the_status_and_the_headers_of_every_get(api):
     digest = api.move(0)["digest"]
+    named = {"digest": digest, "cca": "gr", "name": "champion", "agent_id": "a"}
+    numbers = dict.fromkeys(("version", "root_version", "number", "job_id"), "1")
     paths = [
-        path.format(digest=digest, cca="gr", name="champion", agent_id="a", version="1", root_version="1")
+        path.format(**named, **numbers)
         for path, operations in api.app.openapi()["paths"].items()
         if "get" in operations
     ]
