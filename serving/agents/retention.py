@@ -16,10 +16,10 @@ _STEP_ROWS = 500
 class AgentRetention(Retention):
     """The sweeps over the agents."""
 
-    what: ClassVar[str] = "agents"
+    failure: ClassVar[str] = "old agents are not deleted"
 
-    async def sweep(self, *, step_rows: int = _STEP_ROWS) -> None:
-        """As Retention.sweep."""
+    async def round(self, *, step_rows: int = _STEP_ROWS) -> None:
+        """As Background.round."""
         before = self._context.clock() - timedelta(days=self._context.settings.agent_retention_days)
         after_id = 0
         while ids := await self._context.read(repository.ids_older, before=before, after_id=after_id, limit=step_rows):

@@ -8,53 +8,31 @@ for jobs whose runners are all gone.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from datetime import timedelta
+from typing import ClassVar
 
-from sqlalchemy.exc import SQLAlchemyError
-
-from serving.context import Context
-from serving.errors import BusyError, DatabaseError
+from serving.background import Background
 from serving.jobs import repository, service
 
 _STEP_JOBS = 50
 
-_log = logging.getLogger(__name__)
 
+class JobUpkeep(Background):
+    """The upkeep of one registry's jobs."""
 
-class JobUpkeep:
-    """The upkeep of one registry's jobs. All methods belong to the event loop."""
+    failure: ClassVar[str] = "leases and old jobs are left as they are"
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._kept = timedelta(days=context.settings.job_retention_days)
-        self._task: asyncio.Task[None] | None = None
-        context.on_start.append(self.start)
-        context.on_stop.append(self.stop)
+    @property
+    def every_s(self) -> float:
+        """A quarter of a lease."""
+        return self._context.settings.job_lease_s / 4
 
-    def start(self) -> None:
-        """Begin the rounds in the background."""
-        self._task = asyncio.get_running_loop().create_task(self._for_ever())
-
-    def stop(self) -> None:
-        """End the rounds. A write that runs is completed."""
-        if self._task is not None:
-            self._task.cancel()
-
-    async def once(self) -> None:
-        """Make one round. Raises SQLAlchemyError, BusyError."""
+    async def round(self) -> None:
+        """As Background.round."""
         context = self._context
         now = context.clock()
         if await context.read(repository.any_run_out, now=now):
             await context.write(service.end_leases, now=now, most_losses=context.settings.job_losses)
-        while ids := await context.read(repository.ids_ended, before=now - self._kept, limit=_STEP_JOBS):
+        before = now - timedelta(days=context.settings.job_retention_days)
+        while ids := await context.read(repository.ids_ended, before=before, limit=_STEP_JOBS):
             await context.write(repository.delete_jobs, ids)
-
-    async def _for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(self._context.settings.job_lease_s / 4)
-            try:
-                await self.once()
-            except (SQLAlchemyError, BusyError, DatabaseError) as error:
-                _log.warning("leases and old jobs are left as they are, which is tried again soon: %s", error)

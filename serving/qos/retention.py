@@ -19,10 +19,10 @@ _STEP_ROWS = 2000
 class QosRetention(Retention):
     """The sweeps over the sums of flows."""
 
-    what: ClassVar[str] = "sums of flows"
+    failure: ClassVar[str] = "old sums of flows are not deleted"
 
-    async def sweep(self, *, step_rows: int = _STEP_ROWS) -> None:
-        """As Retention.sweep."""
+    async def round(self, *, step_rows: int = _STEP_ROWS) -> None:
+        """As Background.round."""
         settings = self._context.settings
         kept_days: tuple[tuple[repository.Table, float], ...] = (
             (QosRow, settings.qos_retention_days),

@@ -12,19 +12,19 @@ pause of the machine, do no harm: the second one finds that the number of looks 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 from datetime import timedelta
+from typing import ClassVar
 
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from serving.access.grants import local_caller
+from serving.background import Background
 from serving.channels.service import Change
 from serving.channels.watch import ChannelKey, ChannelWatch
 from serving.context import Context
-from serving.errors import ServingError
 from serving.rollouts import repository, service
 from serving.rollouts.plan import JUDGE
 
@@ -35,26 +35,17 @@ _LEASE_NAME = "rollouts"
 _log = logging.getLogger(__name__)
 
 
-class RolloutController:
-    """The judge of one registry's roll-outs. All methods belong to the event loop."""
+class RolloutController(Background):
+    """The judge of one registry's roll-outs."""
+
+    every_s = EVERY_S
+    failure: ClassVar[str] = "roll-outs are not judged"
 
     def __init__(self, context: Context) -> None:
-        self._context = context
+        super().__init__(context)
         self._owner = secrets.token_hex(8)
-        self._task: asyncio.Task[None] | None = None
-        context.on_start.append(self.start)
-        context.on_stop.append(self.stop)
 
-    def start(self) -> None:
-        """Begin to judge in the background."""
-        self._task = asyncio.get_running_loop().create_task(self._judge_for_ever())
-
-    def stop(self) -> None:
-        """End it. A decision that is being applied is completed."""
-        if self._task is not None:
-            self._task.cancel()
-
-    async def judge_all(self) -> None:
+    async def round(self) -> None:
         """Judge each roll-out once, if no other process does. Raises SQLAlchemyError, ServingError."""
         open_ids = await self._context.read(repository.open_ids)
         if not open_ids or not await self._context.write(self._take_lease):
@@ -85,11 +76,3 @@ class RolloutController:
     def _take_lease(self, session: Session) -> bool:
         now = self._context.clock()
         return repository.take_lease(session, name=_LEASE_NAME, owner=self._owner, now=now, until=now + _LEASE)
-
-    async def _judge_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(EVERY_S)
-            try:
-                await self.judge_all()
-            except (SQLAlchemyError, ServingError) as error:
-                _log.warning("roll-outs are not judged, which is tried again in %g s: %s", EVERY_S, error)

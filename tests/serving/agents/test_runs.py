@@ -69,7 +69,7 @@ def test_runs_that_alternate_within_one_batch_are_marked(api):
 
 def sweep(api: Any, *, step_rows: int = 500) -> list[str]:
     """Sweep once, and return the ids of the agents that are left."""
-    asyncio.run(api.part(AgentRetention).sweep(step_rows=step_rows))
+    asyncio.run(api.part(AgentRetention).round(step_rows=step_rows))
     return [row["agent_id"] for row in api.get("/v1/agents").json()["items"]]
 
 
@@ -97,7 +97,7 @@ def test_an_agent_that_reports_while_it_is_being_deleted_stays(api):
 
 
 def test_a_running_registry_sweeps_by_itself(api, monkeypatch):
-    monkeypatch.setattr(retention, "_FIRST_S", 0.01)
+    monkeypatch.setattr(retention.Retention, "first_s", 0.01)
     with api.database.write() as session:
         service.store(session, [replace(a_report(1), received_at=START - timedelta(days=365))])
     with Running(api.database):

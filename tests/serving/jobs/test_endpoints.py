@@ -168,7 +168,7 @@ def test_a_job_that_loses_every_lease_fails_even_if_no_runner_asks_any_more(api,
         )
     lease(runner, "e")
     api.clock.advance(seconds=60)
-    asyncio.run(api.part(JobUpkeep).once())
+    asyncio.run(api.part(JobUpkeep).round())
     shown = show(trainer, job)
     assert (shown["state"], shown["attempt"], shown["losses"]) == ("failed", 5, 5)
     assert shown["error"] == (
@@ -257,10 +257,10 @@ def test_ended_jobs_are_deleted_in_time_and_no_later_job_has_their_id(api, train
     api.clock.advance(seconds=29 * 86_400)
     done(runner, 2, "b", number=1)
     api.clock.advance(seconds=86_401)
-    asyncio.run(api.part(JobUpkeep).once())
+    asyncio.run(api.part(JobUpkeep).round())
     assert [row["id"] for row in trainer.get(JOBS).json()["items"]] == [2]
     api.clock.advance(seconds=30 * 86_400)
-    asyncio.run(api.part(JobUpkeep).once())
+    asyncio.run(api.part(JobUpkeep).round())
     for path in (f"{JOBS}/2", f"{JOBS}/2/logs"):
         assert problem(trainer.get(path), status=404)["type"] == "urn:ccatune:problem:job-not-found"
     assert submit(trainer) == 3

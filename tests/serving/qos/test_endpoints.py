@@ -223,7 +223,7 @@ def test_old_sums_are_deleted_by_their_retention_and_in_small_steps(deployed):
         deployed.clock.advance(seconds=DAY_S)
 
     def kept() -> list[int]:
-        asyncio.run(deployed.part(QosRetention).sweep(step_rows=2))
+        asyncio.run(deployed.part(QosRetention).round(step_rows=2))
         with deployed.database.read() as session:
             return [session.query(table).count() for table in (QosRow, AgentQosRow)]
 

@@ -75,7 +75,7 @@ class Fleet:
     def judge(self, *, after_s: float) -> dict[str, Any]:
         """Let time pass, let the controller judge, and return the roll-out."""
         self.api.clock.advance(seconds=after_s)
-        asyncio.run(self.api.part(RolloutController).judge_all())
+        asyncio.run(self.api.part(RolloutController).round())
         found: dict[str, Any] = self.api.get(self.path).json()
         return found
 
@@ -220,14 +220,14 @@ def test_two_processes_judge_a_roll_out_once(api: Api) -> None:
     api.clock.advance(seconds=HOUR_S / 4)
 
     async def both() -> None:
-        await asyncio.gather(api.part(RolloutController).judge_all(), other.part(RolloutController).judge_all())
+        await asyncio.gather(api.part(RolloutController).round(), other.part(RolloutController).round())
 
     asyncio.run(both())
     assert api.get(fleet.path).json()["n_looks"] == 1
     # The lease of a process that is gone ends.
     fleet.report(candidate=0.9)
     api.clock.advance(seconds=HOUR_S / 4)
-    asyncio.run(other.part(RolloutController).judge_all())
+    asyncio.run(other.part(RolloutController).round())
     assert api.get(fleet.path).json()["n_looks"] == 2
 
 
@@ -285,7 +285,7 @@ def test_a_roll_out_that_cannot_be_judged_does_not_stop_the_others(api: Api) -> 
         assert row is not None
         row.plan = '{"later": 1}'
     api.clock.advance(seconds=HOUR_S)
-    asyncio.run(api.part(RolloutController).judge_all())
+    asyncio.run(api.part(RolloutController).round())
     assert api.get(f"{canary}/{second['id']}").json()["state"] == "paused"
 
 
