@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from serving.client import Json, RegistryClient, require_channel, require_note
+from serving.client import RegistryClient, require_channel, require_note
+from serving.client_requests import Json
 from serving.errors import RegistryClientError
 
 

@@ -11,7 +11,8 @@ import click
 from kmod import tables
 from kmod.tables import Column
 from kmod.terminal import COLUMNS, echo
-from serving.client import Json, require_channel
+from serving.client import require_channel
+from serving.client_requests import Json
 from serving.commands.options import connect, json_option, registry_options
 from serving.commands.printing import Cells, print_answer, short_digest
 

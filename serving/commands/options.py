@@ -17,11 +17,12 @@ import click
 
 from serving.agent.connection import TlsFiles
 from serving.agent.settings import read_token
-from serving.client import DEFAULT_URL, RegistryClient
+from serving.client import RegistryClient
+from serving.client_requests import DEFAULT_URL, RegistryRequests
 from serving.errors import RegistryClientError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Client = TypeVar("Client", bound=RegistryClient)
+Client = TypeVar("Client", bound=RegistryRequests)
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from kmod.tables import Column
 from kmod.terminal import COLUMNS, echo
 from kmod.yaml12 import load_yaml
-from serving.client import Json
+from serving.client_requests import Json
 from serving.client_rollouts import ChannelRollouts
 from serving.commands.options import FILE, connect, json_option, registry_options
 from serving.commands.printing import Cells, print_answer, print_table, short_digest, time_in_words

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import httpx
 
 from kmod.ensemble import Ensemble
-from serving.client import Json, RegistryClient, _Answer, _read, _unless_none
+from serving.client_requests import Answer, Json, RegistryRequests, read_answer, unless_none
 from serving.errors import LeaseLostError, RegistryClientError
 from serving.names import CcaName, ChannelName, DatasetName
 
@@ -21,12 +21,12 @@ class ReportRefusedError(RegistryClientError):
     """The registry refused a runner's report, and will refuse it again."""
 
 
-class _Job(_Answer):
+class _Job(Answer):
     id: int
     state: str
 
 
-class _Leased(_Answer):
+class _Leased(Answer):
     # The names become parts of paths and of a command line.
     registry: ChannelName
     id: int
@@ -39,22 +39,22 @@ class _Leased(_Answer):
     lease_s: float
 
 
-class _Beaten(_Answer):
+class _Beaten(Answer):
     is_cancelling: bool
     lease_s: float
 
 
-class _Logs(_Answer):
+class _Logs(Answer):
     attempts: list[Json]
 
 
-class JobsClient(RegistryClient):
-    """A client of one registry, for jobs. Errors are those of RegistryClient."""
+class JobsClient(RegistryRequests):
+    """A client of one registry, for jobs. Errors are those of RegistryRequests."""
 
     def submit(self, study: str, *, datasets: Sequence[str], seed: int | None = None, note: str = "") -> Json:
         """Queue a job, once even if the request is repeated."""
-        body = {"study": study, "datasets": list(datasets), "note": note, **_unless_none(seed=seed)}
-        return _read(_Job, self._ask_twice("POST", "/v1/jobs", json=body))
+        body = {"study": study, "datasets": list(datasets), "note": note, **unless_none(seed=seed)}
+        return read_answer(_Job, self._ask_twice("POST", "/v1/jobs", json=body))
 
     def jobs(self, *, state: str | None = None, study: str | None = None) -> Iterator[Json]:
         """Yield the jobs, newest first."""
@@ -62,29 +62,29 @@ class JobsClient(RegistryClient):
 
     def job(self, job_id: int) -> Json:
         """Return a job."""
-        return _read(_Job, self._ask("GET", f"/v1/jobs/{job_id:d}"))
+        return read_answer(_Job, self._ask("GET", f"/v1/jobs/{job_id:d}"))
 
     def logs(self, job_id: int) -> list[Json]:
         """Return the latest attempts at a job, each with the end of its log."""
-        attempts: list[Json] = _read(_Logs, self._ask("GET", f"/v1/jobs/{job_id:d}/logs"))["attempts"]
+        attempts: list[Json] = read_answer(_Logs, self._ask("GET", f"/v1/jobs/{job_id:d}/logs"))["attempts"]
         return attempts
 
     def cancel(self, job_id: int) -> Json:
         """Cancel a job, and return it."""
-        return _read(_Job, self._ask("POST", f"/v1/jobs/{job_id:d}/cancel"))
+        return read_answer(_Job, self._ask("POST", f"/v1/jobs/{job_id:d}/cancel"))
 
     def lease(self, *, runner: str, lease: str, datasets: Sequence[str]) -> Json | None:
         """Lease a job for a runner, or None. A repeated request with the same lease gets the same job."""
         body = {"runner": runner, "lease": lease, "datasets": list(datasets)}
         answer = self._ask_twice("POST", "/v1/jobs/leases", json=body)
-        return None if answer.status_code == httpx.codes.NO_CONTENT else _read(_Leased, answer)
+        return None if answer.status_code == httpx.codes.NO_CONTENT else read_answer(_Leased, answer)
 
     def beat(
         self, job_id: int, *, lease: str, timeout_s: float, progress: Json | None = None, log: str | None = None
     ) -> Json:
         """Renew the lease of a job. Raises also LeaseLostError."""
-        body = {"lease": lease, **_unless_none(progress=progress, log=log)}
-        return _read(_Beaten, self._report(f"/v1/jobs/{job_id:d}/heartbeat", body, timeout_s=timeout_s))
+        body = {"lease": lease, **unless_none(progress=progress, log=log)}
+        return read_answer(_Beaten, self._report(f"/v1/jobs/{job_id:d}/heartbeat", body, timeout_s=timeout_s))
 
     def end(
         self,
@@ -98,8 +98,8 @@ class JobsClient(RegistryClient):
     ) -> Json:
         """End an attempt at a job. Raises also LeaseLostError and ReportRefusedError."""
         document = None if ensemble is None else ensemble.to_json()
-        body = {"lease": lease, "outcome": outcome, **_unless_none(ensemble=document, error=error, log=log)}
-        return _read(_Job, self._report(f"/v1/jobs/{job_id:d}/end", body, timeout_s=_END_TIMEOUT_S))
+        body = {"lease": lease, "outcome": outcome, **unless_none(ensemble=document, error=error, log=log)}
+        return read_answer(_Job, self._report(f"/v1/jobs/{job_id:d}/end", body, timeout_s=_END_TIMEOUT_S))
 
     def _report(self, path: str, body: Json, *, timeout_s: float) -> httpx.Response:
         with self._errors_in_words():

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from serving.client import Json
+from serving.client_requests import Json
 from serving.errors import LeaseLostError, RegistryClientError
 from serving.jobs.client import JobsClient, ReportRefusedError
 from serving.jobs.work import JobFolder, TrainingOptions, TrainingProcess, remove_old
