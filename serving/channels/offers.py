@@ -33,7 +33,7 @@ from serving.channels.signing import OfferSigner
 from serving.channels.watch import SIGNED_ROWS, ChannelKey, ChannelWatch, Poll
 from serving.context import Context
 from serving.database import DeploymentRow
-from serving.errors import ChannelNotFoundError
+from serving.errors import BusyError, ChannelNotFoundError
 from serving.http.etags import matches_weakly
 from serving.http.protocol import Connection
 from serving.rollouts import repository as rollouts
@@ -42,6 +42,8 @@ from serving.roots import repository as roots
 
 # Only channels that exist are kept. The bound is far above the number of channels of any registry.
 _MAX_CACHED = 1024
+# A channel that changes while it is read is read again, so often at most.
+_MOST_READS = 20
 # The form of this registry's ETags: see `service.etag_of`.
 _ETAG = re.compile(r'"([^":]+):([0-9]{1,19}):[^"]*"')
 
@@ -212,13 +214,14 @@ class Offers:
             row = service.current(session, cca=cca, name=name)
             if row.channel.revision == cached.revision:
                 return cached
-        while True:
+        for _ in range(_MOST_READS):
             offers = self._offers_of(session, key, issued_s=issued_s, n_signed_rows=n_signed_rows)
             # On PostgreSQL each query sees what is committed by then. A roll-out that ends between two of them would
             # give a server of the candidate the baseline, whose serial is older.
             if offers.revision == repository.revision(session, cca=cca, name=name):
                 return offers
             session.rollback()
+        raise BusyError(f"{cca}/{name}: expected a channel that rests while it is read, it changed {_MOST_READS} times")
 
     def _offers_of(self, session: Session, key: ChannelKey, *, issued_s: int, n_signed_rows: int) -> ChannelOffers:
         cca, name = key
