@@ -36,6 +36,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from serving.client import RegistryClient
 from serving.errors import RegistryClientError
 from serving.jobs.client import JobsClient
 from tests.prove.kill_trainer import END_S, ROOT, ShortfallError, finish, make_site
@@ -200,6 +201,7 @@ def check_end(site: Site, wanted: str) -> int:
         raise ShortfallError(f"expected ensembles {wanted}, got {set(site.done.values())}")
     with JobsClient(site.url) as client:
         attempts = sum(row["attempt"] for row in client.jobs())
+    with RegistryClient(site.url) as client:
         rows = Counter((row["action"], row["target"]) for row in client.audit(limit=10_000))
     expected = {(action, f"job {job}"): 1 for job in site.done for action in ("submit-job", "finish-job")}
     if rows != {**expected, ("publish", f"ensemble {wanted}"): 1}:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from serving.client import RegistryClient
 from serving.database import Database, migrate
 from serving.jobs.client import JobsClient
 from serving.jobs.runner import Lease, Runner
@@ -106,7 +107,8 @@ def test_a_job_that_was_stopped_goes_on_elsewhere_and_has_the_ensemble_of_ccatun
     training.start(name="trainer-2")
     ended = training.wait(job, is_ended)
     assert (ended["state"], ended["digest"]) == ("done", json.loads(out)["digest"]), training.said
-    assert training.client.ensemble(ended["digest"]).cca == "gr"
+    with RegistryClient(training.registry.url) as client:
+        assert client.ensemble(ended["digest"]).cca == "gr"
     first, second = training.client.logs(job)
     assert [(one["runner"], one["outcome"]) for one in (first, second)] == [
         ("trainer-1", "interrupted"), ("trainer-2", "done"),
