@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.toolchain import CORE, HERE, SANITIZED_C, compile_program, run_program
+from tests.contract.toolchain import BRIEF_C, CORE, HERE, compile_program, run_program
 
 PROGRAMS = sorted((HERE / "core").glob("test_*.c"))
 
@@ -20,6 +20,6 @@ def test_every_header_has_its_tests() -> None:
 
 @pytest.mark.parametrize("source", PROGRAMS, ids=lambda source: source.stem)
 def test_core_keeps_what_its_c_tests_say(source: Path, tmp_path: Path) -> None:
-    program = compile_program(SANITIZED_C, [source], folder=tmp_path, name=source.stem)
+    program = compile_program(BRIEF_C, [source], folder=tmp_path, name=source.stem)
     result = run_program(program, folder=tmp_path)
     assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"

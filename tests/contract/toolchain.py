@@ -40,7 +40,9 @@ class Build:
     link_flags: tuple[str, ...] = ()
 
 
+# For programs that run for seconds; those that end at once spend nearly all of their time in the optimiser.
 SANITIZED_C = Build("gcc, C11, sanitized", C11, ("-O1", "-g", *SANITIZERS))
+BRIEF_C = Build("gcc, C11, sanitized, not optimised", C11, ("-O0", "-g1", *SANITIZERS))
 # Neither optimised nor sanitized: both make branches that the source does not have.
 COUNTED_C = Build("gcc, C11, counted", C11, ("-O0", "--coverage"))
 PLAIN_LIBRARY = Build("gcc, C11, shared", C11, ("-O1", "-fPIC", "-shared"))

@@ -12,13 +12,12 @@ from typing import Any
 from tests.vm import boot, cases
 from tests.vm.boot import Found
 from tests.vm.job import job
-from tests.vm.lines import DEBUG, FULL_LINES, LONG
-from tests.vm.subjects import GR, ROCCET, RTCP, RTCP_CUBIC, SIRA, SUBJECTS, Subject
+from tests.vm.lines import DEBUG, FULL_LINES, LINES, LONG
+from tests.vm.subjects import GR, RTCP, RTCP_CUBIC, SIRA, SUBJECTS, Subject
 
 PROGRAMS = ["clients", "rules", "rights", "reload", "life", "follow", "recall", "storm", "record", "marks"]
 PROGRAMS += ["many"] if LONG or DEBUG else []
 # What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
-# R-TCP over CUBIC is in test_limited.py, too.
 OWN_PROGRAMS = {
     "roccet": ["record"],
     "rtcp_cubic": ["clients"],
@@ -30,9 +29,11 @@ OWN_PROGRAMS = {
 BRIEF = {GR.cca: ["record"]}
 ESSENTIALS = {cca: ["record"] for cca in SUBJECTS} | {GR.cca: ["rules", "record"]}
 BRIEF_ACKS = 400
-# The program of test_bpf.py, on every line, and that of test_clients.py.
+# The program of test_bpf.py, and that of test_clients.py.
 BPF = "bpf"
 CLIENTS = f"clients:{RTCP_CUBIC.cca}"
+# On the lines of the modules in the campaign, and otherwise on those that run all programs.
+BPF_LINES = LINES if LONG else FULL_LINES
 TIMEOUT_S = 7200 if LONG or DEBUG else 1500
 # Where the verifier cannot follow R-TCP (docs/bpf.md).
 WITHOUT_RTCP = {"6.1"}
@@ -58,9 +59,7 @@ def programs_of(line: str, cca: str) -> list[str]:
 
 def bpf_flows(line: str) -> list[Subject]:
     """Whose flows run in BPF on a line. In the tier the others' are on this machine's kernel alone (tests/bpf)."""
-    if line not in FULL_LINES and not LONG:
-        return [GR]
-    its = list(SUBJECTS.values()) if LONG else [GR, ROCCET, RTCP_CUBIC]
+    its = list(SUBJECTS.values()) if LONG else [GR]
     return [subject for subject in its if subject not in RTCP or line not in WITHOUT_RTCP]
 
 

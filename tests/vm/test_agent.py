@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The agent on the real tree: registry, agent, module and flow in one guest.
+"""The agent on the real tree: registry, agent, module and flow in one guest; and in a second one with its files.
 
-With CCATUNE_VM_LONG=1 (the campaign `vm`) over each module, and in a second boot with what the first has left on disk.
+Only with CCATUNE_VM_LONG=1 (the campaign `vm`), over each module: under emulation Python starts for minutes.
 """
 
 from __future__ import annotations
@@ -11,24 +11,23 @@ from typing import Any
 
 import pytest
 
-from emulation.vm import FULL_LINE, PROVED_LINES
+from emulation.vm import PROVED_LINES
 from tests.vm import boot
 from tests.vm.boot import Found, result_of
 from tests.vm.job import job
 from tests.vm.lines import LONG
-from tests.vm.subjects import GR, SUBJECTS, Subject
+from tests.vm.subjects import SUBJECTS, Subject
 
 pytestmark = pytest.mark.vm
+if not LONG:
+    __test__ = False
 
-# The claim is of the campaign. In the tier other tests keep the machine busy, and a file from the host takes seconds.
-MOST_S = 5 if LONG else 60
-# The agent is the same for every module: the others have their turn in the campaign.
-TAKEN = SUBJECTS if LONG else {GR.cca: GR}
+MOST_S = 5
 
 
-@pytest.fixture(scope="session", params=PROVED_LINES if LONG else (FULL_LINE,))
+@pytest.fixture(scope="session", params=PROVED_LINES)
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """One boot; in the campaign a second one, which finds what the agent of the first left on disk.
+    """One boot, and a second one, which finds what the agent of the first left on disk.
 
     By the guest's own clock: Python's start is what takes the time, and under emulation it takes many times longer.
     What that clock does not tell is how long a file takes from the host (docs/decisions/0012), seconds where others
@@ -38,12 +37,12 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     told = job(folder, long=LONG)
 
     def run(programs: tuple[str, ...], timeout_s: int) -> Found:
-        names = [f"{program}:{cca}" for cca in TAKEN for program in programs]
-        most_s = timeout_s * len(TAKEN)
+        names = [f"{program}:{cca}" for cca in SUBJECTS for program in programs]
+        most_s = timeout_s * len(SUBJECTS)
         return boot.run_programs(request.param, names, told, folder=folder, timeout_s=most_s, own_clock=True)
 
     found = run(("enable", "agent"), 900)
-    for _ in range(3 if LONG else 0):
+    for _ in range(3):
         booted = run(("booted",), 300)
         found |= booted
         if all(one.error or one.result["from_exec_s"] <= MOST_S for one in booted.values()):
@@ -51,13 +50,13 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return found
 
 
-@pytest.fixture(params=TAKEN)
+@pytest.fixture(params=SUBJECTS)
 def subject(request: pytest.FixtureRequest) -> Subject:
     """The module that a test looks at."""
     return SUBJECTS[request.param]
 
 
-@pytest.mark.parametrize("name", ["enable", "agent", "booted"] if LONG else ["enable", "agent"])
+@pytest.mark.parametrize("name", ["enable", "agent", "booted"])
 def test_nothing_is_in_the_kernel_log(found: Found, name: str, subject: Subject) -> None:
     result_of(found, name, subject)
     assert found[f"{name}:{subject.cca}"].complaints == []
@@ -85,12 +84,10 @@ def test_the_last_known_good_returns_soon_after_kill_loss_of_the_registry_and_re
     assert gone["from_exec_s"] <= MOST_S
 
 
-if LONG:
-
-    def test_the_last_known_good_returns_soon_after_a_reboot(found: Found, subject: Subject) -> None:
-        booted = result_of(found, "booted", subject)
-        assert (booted["table before"], booted["serial"]) == ("none", "2")
-        assert booted["from_exec_s"] <= MOST_S
+def test_the_last_known_good_returns_soon_after_a_reboot(found: Found, subject: Subject) -> None:
+    booted = result_of(found, "booted", subject)
+    assert (booted["table before"], booted["serial"]) == ("none", "2")
+    assert booted["from_exec_s"] <= MOST_S
 
 
 def settings(found: Found, when: str, subject: Subject) -> dict[str, Any]:

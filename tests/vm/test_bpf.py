@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The algorithms in BPF (kmod/bpf) in a running kernel of each line: what guest/bpf.py found, in the modules' boot.
+"""The algorithms in BPF (kmod/bpf) in a running kernel: what guest/bpf.py found, in the modules' boot.
 
-On each line the algorithms load, and a flow of GR runs under a table that is replaced, and replays. On the lines that
-have all programs of the modules (tests/vm/lines.py) so do flows of other algorithms with tables, BPF is beside the
-modules, flows of GR and ROCCET live through all that a kernel tells of, and R-TCP's finds a policer. With
-CCATUNE_VM_LONG=1 each line has the flows of all, and recordings hold 10,000 events. The debug kernel has no BPF.
+On the lines that have all programs of the modules (tests/vm/lines.py) the algorithms load, BPF is beside the modules,
+and a flow of GR lives through all that a kernel tells of, under a table that is replaced, and replays. With
+CCATUNE_VM_LONG=1 each line has flows of all, R-TCP's find a policer, and recordings hold 10,000 events. The debug
+kernel has no BPF.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kmod.bpf_host import BPF_CCAS
 from tests.contract.replaying import replay
 from tests.vm.boot import Found, result_of
 from tests.vm.job import TRANSFER_PAUSES_S, bpf_tables
-from tests.vm.lines import DEBUG, FULL_LINES, LINES, LONG
-from tests.vm.programs import BPF, BRIEF_ACKS, WITHOUT_RTCP, bpf_flows, bpf_lacks
+from tests.vm.lines import DEBUG, FULL_LINES, LONG
+from tests.vm.programs import BPF, BPF_LINES, BRIEF_ACKS, WITHOUT_RTCP, bpf_flows, bpf_lacks
 from tests.vm.subjects import GR, ROCCET, RTCP, Subject
 
 pytestmark = pytest.mark.vm
@@ -45,13 +45,11 @@ ALSO_HAPPENED = {
 REFUSED = "TCP: gr already registered or non-unique key"
 
 
-on_each_line = pytest.mark.parametrize("found", LINES, indirect=True)
+on_each_line = pytest.mark.parametrize("found", BPF_LINES, indirect=True)
 beside_modules = pytest.mark.parametrize("found", FULL_LINES, indirect=True)
-# Where flows are not brief.
-on_long_lines = on_each_line if LONG else beside_modules
 of_each_on_each_line = pytest.mark.parametrize(
     ("found", "subject"),
-    [(line, subject) for line in LINES for subject in bpf_flows(line)],
+    [(line, subject) for line in BPF_LINES for subject in bpf_flows(line)],
     indirect=["found"],
     ids=lambda value: getattr(value, "cca", value),
 )
@@ -138,16 +136,18 @@ def test_a_recording_replays_to_the_same_decisions(
     assert brief or held["transfer_started"] + held["idle_restart"] >= len(TRANSFER_PAUSES_S)
 
 
-@on_long_lines
-@pytest.mark.parametrize("subject", RTCP if LONG else RTCP[:1], ids=lambda subject: subject.cca)
-def test_rtcp_finds_a_policer_and_caps_its_flow(seen: Any, subject: Subject) -> None:
-    flow = seen["flows"][subject.cca]["capped"]
-    assert (flow["limiter"], flow["mode"], flow["shared"]) == ("limited", "capped", "0")
-    assert 0.9 * 625_000 <= int(flow["limit_bytes_per_s"]) <= 1.1 * 625_000
-    assert int(flow["cap_pkts"]) >= 2
+if LONG:
+
+    @on_each_line
+    @pytest.mark.parametrize("subject", RTCP, ids=lambda subject: subject.cca)
+    def test_rtcp_finds_a_policer_and_caps_its_flow(seen: Any, subject: Subject) -> None:
+        flow = seen["flows"][subject.cca]["capped"]
+        assert (flow["limiter"], flow["mode"], flow["shared"]) == ("limited", "capped", "0")
+        assert 0.9 * 625_000 <= int(flow["limit_bytes_per_s"]) <= 1.1 * 625_000
+        assert int(flow["cap_pkts"]) >= 2
 
 
-@on_long_lines
+@on_each_line
 def test_a_flow_goes_on_under_an_algorithm_that_was_unloaded_and_none_begins(seen: Any) -> None:
     assert seen["unloaded under a flow"] == {
         "in kernel": sorted(({*seen["before"]["algorithms"], *BPF_CCAS.values()}) - {BPF_CCAS["cubic"]}),
