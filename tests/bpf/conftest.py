@@ -13,7 +13,6 @@ import pytest
 from kmod.bpf_host import BpfHost
 from tests.bpf.sole import built_program, sole_host
 from tests.contract.replaying import compile_replayer
-from tests.contract.toolchain import SANITIZED_C
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,7 +31,7 @@ def program() -> Path:
 @pytest.fixture(scope="session")
 def replayer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What gives the core a recording again."""
-    return compile_replayer(tmp_path_factory.mktemp("replayer"), build=SANITIZED_C)
+    return compile_replayer(tmp_path_factory.mktemp("replayer"))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tests.contract.toolchain import HERE, SANITIZED_C, Build, ToolchainError, compile_program, run_program
+from tests.contract.toolchain import BRIEF_C, HERE, Build, ToolchainError, compile_program, run_program
 
 SOURCES = HERE / "replay"
 RECORDED = ("gr", "reno", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "sira")
@@ -16,14 +16,14 @@ class RecordingError(Exception):
     """A recording that is not whole, or is none; with the replayer's words."""
 
 
-def compile_replayer(folder: Path, *, build: Build = SANITIZED_C) -> Path:
+def compile_replayer(folder: Path, *, build: Build = BRIEF_C) -> Path:
     """Compile the replayer over kmod/core into `folder`, and return it."""
     return compile_program(build, [SOURCES / "replay.c"], folder=folder, name="replay")
 
 
 def compile_maker(folder: Path) -> Path:
     """Compile what makes recordings into `folder`, and return it."""
-    return compile_program(SANITIZED_C, [SOURCES / "record.c"], folder=folder, name="record")
+    return compile_program(BRIEF_C, [SOURCES / "record.c"], folder=folder, name="record")
 
 
 def make_recording(maker: Path, path: Path, *, cca: str, events: int, seed: int, folder: Path) -> None:

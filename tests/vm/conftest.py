@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from tests.vm.boot import Found
-from tests.vm.programs import BPF, BPF_LINES, bpf_lacks, build_bpf, names_of_modules, run_on
+from tests.vm.lines import LONG
+from tests.vm.programs import BPF, bpf_lacks, build_bpf, names_of_modules, run_on
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +38,6 @@ def names_of(line: str, request: pytest.FixtureRequest) -> list[str]:
     """The programs whose tests are in this session. That of BPF is the first: no socket of another one is left then."""
     files = {item.path.name for item in request.session.items}
     names = names_of_modules(line, files=files)
-    if "test_bpf.py" in files and line in BPF_LINES and not request.getfixturevalue("bpf_problem"):
+    if LONG and "test_bpf.py" in files and not request.getfixturevalue("bpf_problem"):
         names.insert(0, BPF)
     return names

@@ -12,7 +12,7 @@ from typing import Any
 from tests.vm import boot, cases
 from tests.vm.boot import Found
 from tests.vm.job import job
-from tests.vm.lines import DEBUG, FULL_LINES, LINES, LONG
+from tests.vm.lines import DEBUG, FULL_LINES, LONG
 from tests.vm.subjects import GR, RTCP, RTCP_CUBIC, SIRA, SUBJECTS, Subject
 
 PROGRAMS = ["clients", "rules", "rights", "reload", "life", "follow", "recall", "storm", "record", "marks"]
@@ -32,8 +32,6 @@ BRIEF_ACKS = 400
 # The program of test_bpf.py, and that of test_clients.py.
 BPF = "bpf"
 CLIENTS = f"clients:{RTCP_CUBIC.cca}"
-# On the lines of the modules in the campaign, and otherwise on those that run all programs.
-BPF_LINES = LINES if LONG else FULL_LINES
 TIMEOUT_S = 7200 if LONG or DEBUG else 1500
 # Where the verifier cannot follow R-TCP (docs/bpf.md).
 WITHOUT_RTCP = {"6.1"}
@@ -58,9 +56,8 @@ def programs_of(line: str, cca: str) -> list[str]:
 
 
 def bpf_flows(line: str) -> list[Subject]:
-    """Whose flows run in BPF on a line. In the tier the others' are on this machine's kernel alone (tests/bpf)."""
-    its = list(SUBJECTS.values()) if LONG else [GR]
-    return [subject for subject in its if subject not in RTCP or line not in WITHOUT_RTCP]
+    """Whose flows run in BPF on a line."""
+    return [subject for subject in SUBJECTS.values() if subject not in RTCP or line not in WITHOUT_RTCP]
 
 
 def names_of_modules(line: str, *, files: set[str]) -> list[str]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The algorithms in BPF (kmod/bpf) in a running kernel: what guest/bpf.py found, in the modules' boot.
+"""The algorithms in BPF (kmod/bpf) in a running kernel of each line: what guest/bpf.py found, in the modules' boot.
 
-On the lines that have all programs of the modules (tests/vm/lines.py) the algorithms load, BPF is beside the modules,
-and a flow of GR lives through all that a kernel tells of, under a table that is replaced, and replays. With
-CCATUNE_VM_LONG=1 each line has flows of all, R-TCP's find a policer, and recordings hold 10,000 events. The debug
-kernel has no BPF.
+Only with CCATUNE_VM_LONG=1 (the campaign `vm`): the tier bpf has this machine's own kernel. On each line the algorithms
+load, and a flow of each runs under a table that is replaced, and replays; R-TCP's find a policer. On the lines that
+have all programs of the modules (tests/vm/lines.py) BPF is beside the modules, and flows of GR and ROCCET live through
+all that a kernel tells of.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from kmod.bpf_host import BPF_CCAS
 from tests.contract.replaying import replay
 from tests.vm.boot import Found, result_of
 from tests.vm.job import TRANSFER_PAUSES_S, bpf_tables
-from tests.vm.lines import DEBUG, FULL_LINES, LONG
-from tests.vm.programs import BPF, BPF_LINES, BRIEF_ACKS, WITHOUT_RTCP, bpf_flows, bpf_lacks
+from tests.vm.lines import FULL_LINES, LINES, LONG
+from tests.vm.programs import BPF, WITHOUT_RTCP, bpf_flows, bpf_lacks
 from tests.vm.subjects import GR, ROCCET, RTCP, Subject
 
 pytestmark = pytest.mark.vm
-if DEBUG:
+if not LONG:
     __test__ = False
 
-LEAST_EVENTS = 10_000 if LONG else 900
+LEAST_EVENTS = 10_000
 # What happens to each flow and has to be in its recording; what does where it lives through all (guest/record.py).
 HAPPENED = {
     "gr": ["slow_start", "recovery_entered", "looked_up"],
@@ -45,11 +45,11 @@ ALSO_HAPPENED = {
 REFUSED = "TCP: gr already registered or non-unique key"
 
 
-on_each_line = pytest.mark.parametrize("found", BPF_LINES, indirect=True)
+on_each_line = pytest.mark.parametrize("found", LINES, indirect=True)
 beside_modules = pytest.mark.parametrize("found", FULL_LINES, indirect=True)
 of_each_on_each_line = pytest.mark.parametrize(
     ("found", "subject"),
-    [(line, subject) for line in BPF_LINES for subject in bpf_flows(line)],
+    [(line, subject) for line in LINES for subject in bpf_flows(line)],
     indirect=["found"],
     ids=lambda value: getattr(value, "cca", value),
 )
@@ -70,10 +70,8 @@ def seen(found: Found) -> Any:
     return result_of(found, BPF)
 
 
-def flows_of(found: Found, subject: Subject) -> int:
-    """The one that is looked at; where it is not brief the one with pauses, and R-TCP's behind a policer."""
-    if found["brief"].result:
-        return 1
+def flows_of(subject: Subject) -> int:
+    """The one that is looked at, the one with pauses, and R-TCP's behind a policer."""
     return 3 if subject in RTCP else 2
 
 
@@ -100,7 +98,7 @@ def test_a_flow_is_on_a_row_of_its_table_and_then_of_the_newer_one(seen: Any, su
 
 
 @of_each_on_each_line
-def test_status_counts_the_row_that_the_flow_is_on(found: Found, seen: Any, subject: Subject) -> None:
+def test_status_counts_the_row_that_the_flow_is_on(seen: Any, subject: Subject) -> None:
     for name, table in zip(("first", "second"), bpf_tables(subject), strict=True):
         look = seen["flows"][subject.cca][name]
         totals = {key: look["totals"][key] for key in ("serial", "table", "flows", "flows_started")}
@@ -109,7 +107,7 @@ def test_status_counts_the_row_that_the_flow_is_on(found: Found, seen: Any, subj
         assert [(row["group"], int(row["visits"]) > 0) for row in same] == [("ensemble", True)], look
     last = seen["flows"][subject.cca]["totals"]
     counts = tuple(last[key] for key in ("flows", "flows_started", "allocation_fallbacks"))
-    assert counts == ("0", str(flows_of(found, subject)), "0")
+    assert counts == ("0", str(flows_of(subject)), "0")
 
 
 @of_each_on_each_line
@@ -124,27 +122,24 @@ def test_a_recording_replays_to_the_same_decisions(
     recording = found["folder"].result / f"bpf-{subject.cca}.recording"
     held = replay(replayer, recording, folder=tmp_path)
     assert held["differing"] == 0
-    brief = found["brief"].result
-    assert held["replayed"] >= (BRIEF_ACKS if brief else LEAST_EVENTS)
-    assert (held["flows"], held["tables"], held["told_twice"]) == (flows_of(found, subject), 2, 0)
-    lives_through_all = (subject is GR and not brief) or (subject is ROCCET and "beside" in seen)
+    assert held["replayed"] >= LEAST_EVENTS
+    assert (held["flows"], held["tables"], held["told_twice"]) == (flows_of(subject), 2, 0)
+    lives_through_all = subject is GR or (subject is ROCCET and "beside" in seen)
     happened = HAPPENED[subject.cca] + (ALSO_HAPPENED[subject.cca] if lives_through_all else [])
     assert {name: held[name] for name in happened if not held[name]} == {}
     # Each transfer of the flow with pauses.
-    assert brief or held["idle_restart"] > 0
-    assert brief or subject not in RTCP or held["limited"] > 0
-    assert brief or held["transfer_started"] + held["idle_restart"] >= len(TRANSFER_PAUSES_S)
+    assert held["idle_restart"] > 0
+    assert subject not in RTCP or held["limited"] > 0
+    assert held["transfer_started"] + held["idle_restart"] >= len(TRANSFER_PAUSES_S)
 
 
-if LONG:
-
-    @on_each_line
-    @pytest.mark.parametrize("subject", RTCP, ids=lambda subject: subject.cca)
-    def test_rtcp_finds_a_policer_and_caps_its_flow(seen: Any, subject: Subject) -> None:
-        flow = seen["flows"][subject.cca]["capped"]
-        assert (flow["limiter"], flow["mode"], flow["shared"]) == ("limited", "capped", "0")
-        assert 0.9 * 625_000 <= int(flow["limit_bytes_per_s"]) <= 1.1 * 625_000
-        assert int(flow["cap_pkts"]) >= 2
+@on_each_line
+@pytest.mark.parametrize("subject", RTCP, ids=lambda subject: subject.cca)
+def test_rtcp_finds_a_policer_and_caps_its_flow(seen: Any, subject: Subject) -> None:
+    flow = seen["flows"][subject.cca]["capped"]
+    assert (flow["limiter"], flow["mode"], flow["shared"]) == ("limited", "capped", "0")
+    assert 0.9 * 625_000 <= int(flow["limit_bytes_per_s"]) <= 1.1 * 625_000
+    assert int(flow["cap_pkts"]) >= 2
 
 
 @on_each_line

@@ -3,9 +3,8 @@
 
 A flow of each that the job names lives under a table that is replaced. On the lines that run all programs GR's and
 ROCCET's live through everything that record.py has. On the others ROCCET's has losses and pauses only. R-TCP's has
-these, and a second flow of it meets a policer, until it is capped. A line's verifier may refuse R-TCP's object. Where
-the job says that it is brief the flow has losses only, and none is left without its algorithm. Recordings are
-left in the shared folder as bpf-ALGORITHM.recording. At the end nothing of BPF is in the kernel.
+these, and a second flow of it meets a policer, until it is capped. A line's verifier may refuse R-TCP's object.
+Recordings are left in the shared folder as bpf-ALGORITHM.recording. At the end nothing of BPF is in the kernel.
 """
 
 from __future__ import annotations
@@ -126,12 +125,11 @@ def one_flow(host: BpfHost, cca: str, job: dict[str, Any]) -> dict[str, Any]:
             host.write(cca, "ensemble", second["text"])
             seen["second"] = on_row(host, cca, connection, second)
 
-        lives_through_all = (cca == "gr" and not job["brief"]) or (cca == "roccet" and job["full_line"])
+        lives_through_all = cca == "gr" or (cca == "roccet" and job["full_line"])
         (record.live_through if lives_through_all else record.live_briefly)(connection, job, move=move)
-    if not job["brief"]:
-        record.with_pauses(BPF_CCAS[cca], job)
+    record.with_pauses(BPF_CCAS[cca], job)
     inside.wait_for(lambda: not host.read(cca, "flows"), timeout_s=30, what="the flows' end", pause_s=0.2)
-    if cca in limited.BASE and not job["brief"]:
+    if cca in limited.BASE:
         seen["capped"] = capped(host, cca)
         inside.wait_for(lambda: not host.read(cca, "flows"), timeout_s=30, what="its end", pause_s=0.2)
     host.write(cca, "recording", "stop\n")
@@ -229,8 +227,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         seen |= {"before": before, "loaded": host.loaded(), "in kernel": in_kernel()}
         with inside.chain(), inside.receiver():
             seen["flows"] = {cca: one_flow(host, cca, job) for cca in job["bpf_flows"] if not refused[cca]}
-            if not job["brief"]:
-                seen["unloaded under a flow"] = unloaded_under_a_flow(host, "cubic")
+            seen["unloaded under a flow"] = unloaded_under_a_flow(host, "cubic")
             for cca in host.loaded():
                 host.unload(cca)
             seen |= {"after": settled(before, timeout_s=10), "loaded after": host.loaded()}
