@@ -173,7 +173,8 @@ def require_possible(plan: Plan, *, n_servers: int, kept_days: float) -> None:
     if n_servers < needed:
         servers = "1 server that follows" if needed == 1 else f"{needed} servers that follow"
         raise RolloutImpossibleError(
-            f"expected at least {servers} the channel, with a report in the last {plan.silent_s:g} s, found {n_servers}; move the channel instead"
+            f"expected at least {servers} the channel, with a report in the last {plan.silent_s:g} s, found "
+            f"{n_servers}; move the channel instead"
         )
     longest_s = max(step.most_s for step in plan.steps)
     if longest_s > (kept_days - 1) * 86400:
