@@ -28,10 +28,8 @@ PLAN = {
 }
 
 
-def report(
-    api: Api, agent: str, *, serial: int, within: float, sequence: int, labels: dict[str, str] | None = None
-) -> None:
-    """Send an agent's report, with the sums of flows that used the table with this serial."""
+def report_of(*, serial: int, within: float, sequence: int, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return an agent's report, with the sums of flows that used the table with this serial."""
     row = {"epochs": 100, "visits": 100, "time_us": 10**9, "bytes": 10**9, "segments": 10**6, "retransmitted": 5000,
            "delay_samples": 10_000, "delay_us": 10**8, "within_target": round(10_000 * within)}  # fmt: skip
     sums: dict[str, Any] = {
@@ -40,7 +38,12 @@ def report(
         **{name: [value] for name, value in row.items()},
     }  # fmt: skip
     body = {"cca": "gr", "channel": "champion", "state": "InSync", "effective_serial": serial, "sums": sums}
-    body |= {} if labels is None else {"labels": labels}
+    return body if labels is None else body | {"labels": labels}
+
+
+def report(api: Api, agent: str, **said: Any) -> None:
+    """Send an agent's report."""
+    body = report_of(**said)
     answer = api.request("POST", f"/v1/agents/{agent}/reports", json=body)
     assert answer.status_code == 204, answer.text
 
@@ -253,10 +256,7 @@ def test_a_held_poll_ends_only_when_its_own_arm_changes(api: Api) -> None:
     tags = [api.get(CHAMPION, headers={AGENT_HEADER: agent}).headers["etag"] for agent in chosen]
 
     async def poll(agent: str, etag: str, wait_s: float) -> tuple[int, dict[str, Any]]:
-        import httpx
-
-        transport = httpx.ASGITransport(app=api.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=api.headers) as client:
+        async with api.client() as client:
             answer = await client.get(
                 CHAMPION, params={"wait": wait_s}, headers={AGENT_HEADER: agent, "If-None-Match": etag}
             )

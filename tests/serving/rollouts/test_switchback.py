@@ -15,7 +15,7 @@ from serving.rollouts.assignment import arm_of_block
 from serving.rollouts.controller import EVERY_S, RolloutController
 from serving.rollouts.statistics import Unit
 from tests.serving.api import Api
-from tests.serving.rollouts.test_service import ROLLOUTS, report
+from tests.serving.rollouts.test_service import ROLLOUTS, report_of
 from tests.serving.running import CHAMPION
 
 pytestmark = pytest.mark.service
@@ -49,21 +49,38 @@ class Switching:
         self.path = f"{ROLLOUTS}/{self.id}"
 
     def report(self, serial: int, *, within: float, servers: tuple[str, ...] = SERVERS) -> None:
+        """Report of each of the servers."""
+        asyncio.run(self._report(serial, within, servers))
+
+    async def _report(self, serial: int, within: float, servers: tuple[str, ...]) -> None:
         self._sequence += 1
-        for server in servers:
-            report(self.api, server, serial=serial, within=within, sequence=self._sequence)
+        body = report_of(serial=serial, within=within, sequence=self._sequence)
+        async with self.api.client() as client:
+            paths = [f"/v1/agents/{server}/reports" for server in servers]
+            answers = await asyncio.gather(*(client.post(path, json=body) for path in paths))
+        assert {answer.status_code for answer in answers} == {204}
 
     def offer(self) -> dict[str, Any]:
         """Return what both servers are offered, which never has an older serial."""
-        first, second = (self.api.get(CHAMPION, headers={AGENT_HEADER: server}).json() for server in SERVERS)
+        return asyncio.run(self._offer())
+
+    async def _offer(self) -> dict[str, Any]:
+        async with self.api.client() as client:
+            headers = [{AGENT_HEADER: server} for server in SERVERS]
+            answers = await asyncio.gather(*(client.get(CHAMPION, headers=header) for header in headers))
+        first, second = (answer.json() for answer in answers)
         assert first == second
         assert first["serial"] >= self.seen
         self.seen = first["serial"]
         return dict(first)
 
     def round(self, *, after_s: float) -> None:
+        """Let time pass, and let the controller work."""
+        asyncio.run(self._round(after_s))
+
+    async def _round(self, after_s: float) -> None:
         self.api.clock.advance(seconds=after_s)
-        asyncio.run(self.api.part(RolloutController).round())
+        await self.api.part(RolloutController).round()
 
     def within(self, offer: dict[str, Any]) -> float:
         """Return the share within the target. It drifts from pair to pair."""
@@ -72,17 +89,33 @@ class Switching:
 
     def run_block(self, *, servers: tuple[str, ...] = SERVERS) -> dict[str, Any]:
         """Run through a block with the reports of these servers. Flows of its wash-out are far from the target."""
-        offer = self.offer()
-        self.report(offer["serial"], within=0.1, servers=servers)
-        self.round(after_s=WASHOUT_S)
-        self.report(offer["serial"], within=self.within(offer), servers=servers)
-        self.round(after_s=BLOCK_S - WASHOUT_S)
+        return asyncio.run(self._run_block(servers))
+
+    async def _run_block(self, servers: tuple[str, ...] = SERVERS) -> dict[str, Any]:
+        offer = await self._offer()
+        await self._report(offer["serial"], 0.1, servers)
+        await self._round(WASHOUT_S)
+        await self._report(offer["serial"], self.within(offer), servers)
+        await self._round(BLOCK_S - WASHOUT_S)
         return offer
 
     def run_to_the_end(self) -> dict[str, Any]:
-        while self.get()["state"] == "running" and self.seen < 40:
-            self.run_block()
+        """Run block after block until the roll-out has ended."""
+
+        async def run() -> None:
+            for _ in range(30):
+                if self._state() != "running":
+                    return
+                await self._run_block()
+
+        asyncio.run(run())
         return self.get()
+
+    def _state(self) -> str:
+        with self.api.database.read() as session:
+            row = repository.find(session, self.id)
+            assert row is not None
+            return row.state
 
     def get(self) -> dict[str, Any]:
         return dict(self.api.get(self.path).json())
