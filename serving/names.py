@@ -32,6 +32,7 @@ EXAMPLE_DIGEST: Final = _ENSEMBLE.digest
 _NAME_PATTERN = r"^[A-Za-z0-9._-]{1,63}$"
 _DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
 _AGENT_PATTERN = r"^[A-Za-z0-9._:-]{1,128}$"
+_LABEL_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 _MAX_NOTE_CHARS = 1000
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}|(?=.*:.*:)[0-9A-Fa-f:.]{2,45}")
@@ -122,6 +123,20 @@ AgentId = Annotated[
         examples=["web-1"],
     ),
     AfterValidator(_not_dots),
+]
+LabelName = Annotated[
+    str,
+    Field(
+        pattern=_LABEL_PATTERN,
+        description="Name of a label of servers: 1 to 63 of a-z 0-9 _ with a letter first",
+        examples=["site"],
+    ),
+]
+# The most labels of an agent.
+MAX_LABELS: Final = 8
+Labels = Annotated[
+    dict[LabelName, Annotated[str, Field(pattern=_NAME_PATTERN)]],
+    Field(max_length=MAX_LABELS, description="What the server is, as its settings say.", examples=[{"site": "fra1"}]),
 ]
 StudyName = Annotated[
     str,

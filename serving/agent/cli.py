@@ -30,6 +30,7 @@ from serving.agent.settings import (
     SECONDS,
     AgentSettings,
     credential_file,
+    labels_of,
     read_config,
 )
 from serving.agent.state import IN_FORCE, agent_version
@@ -88,6 +89,8 @@ def _take_config(ctx: click.Context, parameter: click.Parameter, path: Path | No
     found = read_config(path or DEFAULT_CONFIG, required=path is not None)
     if isinstance(found.get("cca"), str):
         found["cca"] = [found["cca"]]
+    if "labels" in found:
+        found["labels"] = [f"{name}={value}" for name, value in found["labels"].items()]
     ctx.default_map = {**found, **(ctx.default_map or {})}
     return path
 
@@ -104,6 +107,7 @@ def _settings_options(function: _Function) -> _Function:
     path = click.Path(path_type=Path)
     via = "Where the algorithms run: in the module (proc), or in BPF; auto: the module where it is loaded."
     config = f"TOML file with these settings.  [default: {DEFAULT_CONFIG} where it exists]"
+    label = "What the server is, for roll-outs within it, e.g. site=fra1; may be given several times."
     own_id = "Name in reports.  [default: the token's, or else a random one, which the agent keeps]"
     token = f"File with the token for the registry.  [default: systemd's credential {CREDENTIAL}, if it exists]"
     root = "Root document that names the keys; tables without their signatures are refused.  [default: none]"
@@ -123,6 +127,7 @@ def _settings_options(function: _Function) -> _Function:
         click.option("--stand-in", type=click.Path(file_okay=False, path_type=Path), help=stand_in),
         _option("--proc-root", "The module's tree.", type=path, default=DEFAULT_PROC_ROOT),
         _option("--agent-id", own_id, default=""),
+        _option("--label", label, key="labels", multiple=True, metavar="NAME=VALUE"),
         _option("--ca-file", "Certificates (PEM) to trust for https, instead of the system's."),
         _option("--token-file", token, default=credential_file),
         _option("--client-cert-file", "Certificate (PEM) to show to the registry."),
@@ -175,6 +180,7 @@ def agent(
     as_json: bool,
     cca: tuple[str, ...],
     url: str | None,
+    labels: tuple[str, ...],
     stand_in: Path | None,
     **values: Any,
 ) -> None:
@@ -201,7 +207,7 @@ def agent(
     """
     if ctx.invoked_subcommand is not None:
         return
-    settings = AgentSettings(ccas=cca, url=url or "", **values)
+    settings = AgentSettings(ccas=cca, url=url or "", labels=labels_of(labels), **values)
     tree = _tree_of(ctx, settings, stand_in, dry_run=dry_run)
     if dry_run:
         ctx.exit(_dry_run(settings, tree, as_json=as_json))

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -26,6 +27,9 @@ CREDENTIAL = "ccatune-token"
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _AGENT_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+# The registry accepts no others (serving/names.py).
+_LABEL = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_MAX_LABELS = 8
 _DOTS = (".", "..")
 _MAX_TOKEN_BYTES = 4096
 # Visible ASCII, so that no token can end the header line that it stands in.
@@ -46,7 +50,10 @@ SECONDS: dict[str, tuple[float, float, float, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSettings:
-    """All settings of an agent. SECONDS lists the ranges of those in seconds. Raises SettingsError."""
+    """All settings of an agent. SECONDS lists the ranges of those in seconds. Raises SettingsError.
+
+    labels: what the server is, such as its site. Roll-outs can have shares within them.
+    """
 
     url: str
     ccas: tuple[str, ...]
@@ -57,6 +64,7 @@ class AgentSettings:
     via: Via = "auto"
     proc_root: Path = DEFAULT_PROC_ROOT
     agent_id: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
     ca_file: str | None = None
     client_cert_file: str | None = None
     client_key_file: str | None = None
@@ -86,6 +94,7 @@ class AgentSettings:
             _require_name("registry_name", self.registry_name)
         if self.agent_id:
             require_agent_id(self.agent_id)
+        _require_labels(self.labels)
         for name in SECONDS:
             _require_seconds(name, getattr(self, name))
 
@@ -110,6 +119,7 @@ class AgentSettings:
 _FILE_KEYS: dict[str, tuple[type, ...]] = {
     **{one.name: (str,) for one in fields(AgentSettings) if one.name != "ccas"},
     "cca": (list, str),
+    "labels": (dict,),
     "insecure_http": (bool,),
     **dict.fromkeys(SECONDS, (int, float)),
 }
@@ -143,7 +153,20 @@ def read_config(path: Path, *, required: bool) -> dict[str, Any]:
             raise SettingsError(f"{path}: expected {key} as {kinds}, got {without_user_info(repr(value))}")
     for key in SECONDS.keys() & data.keys():
         _require_seconds(key, data[key], where=f"{path}: ")
+    _require_labels(data.get("labels", {}), where=f"{path}: ")
     return data
+
+
+def labels_of(texts: Iterable[str]) -> dict[str, str]:
+    """Return labels that are given as NAME=VALUE. Raises SettingsError."""
+    pairs = [text.partition("=") for text in texts]
+    for name, equals, _ in pairs:
+        if not equals:
+            raise SettingsError(f"labels: expected NAME=VALUE, got {name!r:.200}; correct --label")
+    labels = {name: value for name, _, value in pairs}
+    if len(labels) < len(pairs):
+        raise SettingsError(f"labels: expected each name once, got {', '.join(name for name, _, _ in pairs)!s:.200}")
+    return labels
 
 
 def check_url(url: str) -> SplitResult:
@@ -232,6 +255,17 @@ def _require_name(what: str, name: str) -> None:
     # A channel's name becomes a segment of a URL's path, so `.` and `..` are not valid names.
     if not _NAME.fullmatch(name) or name in _DOTS:
         raise SettingsError(f"{what}: expected a name of 1 to 63 of A-Z a-z 0-9 . _ -, got {name!r}")
+
+
+def _require_labels(labels: Mapping[str, Any], *, where: str = "") -> None:
+    what = f"{where}labels: expected"
+    if len(labels) > _MAX_LABELS:
+        raise SettingsError(f"{what} at most {_MAX_LABELS}, got {len(labels)}")
+    for name, value in labels.items():
+        if not _LABEL.fullmatch(name):
+            raise SettingsError(f"{what} names of 1 to 63 of a-z 0-9 _ with a letter first, got {name!r:.200}")
+        if not isinstance(value, str) or not _NAME.fullmatch(value):
+            raise SettingsError(f"{what} {name} as 1 to 63 of A-Z a-z 0-9 . _ -, got {value!r:.200}")
 
 
 def _require_seconds(name: str, value: float, *, where: str = "") -> None:

@@ -36,7 +36,7 @@ The state of a report is determined in this order:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -153,6 +153,7 @@ class CcaReport:
     If there is no table, its digest is None and its serial is 0. `error` is None when nothing is wrong.
     effective_urgent: whether the table in force has the mark `urgent`. `status` shows it; the registry ignores it.
     run_id: a random word that each run of the agent chooses. By it the registry notices two agents under one id.
+    labels: those of the settings.
     """
 
     cca: str
@@ -168,6 +169,7 @@ class CcaReport:
     module_version: str | None
     agent_version: str | None
     run_id: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -384,6 +386,7 @@ class CcaState:
             module_version=status.module[:_MAX_VERSION_CHARACTERS] if status is not None else None,
             agent_version=agent_version(),
             run_id=run_id,
+            labels=dict(self.settings.labels),
         )
 
     def _state_and_errors(self) -> tuple[State, tuple[str | None, ...]]:

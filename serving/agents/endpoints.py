@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Annotated
 
@@ -31,7 +32,8 @@ def add_parts(context: Context) -> None:
 
 def received(report: AgentReport, *, agent_id: str, now: datetime) -> ReceivedReport:
     """Return an agent's report with the time at which it arrived."""
-    return ReceivedReport(agent_id, report.cca, report.model_dump(exclude={"cca", "sums"}), now, report.sums)
+    said = report.model_dump(exclude={"cca", "sums", "labels"}) | {"labels": json.dumps(report.labels)}
+    return ReceivedReport(agent_id, report.cca, said, now, report.sums)
 
 
 @router.post(

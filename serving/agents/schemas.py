@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from serving.database import RUN_ID_CHARS, AgentRow
-from serving.names import AgentId, CcaName, ChannelName, DigestText, PlainText
+from serving.names import AgentId, CcaName, ChannelName, DigestText, Labels, PlainText
 from serving.qos.schemas import ReportedSums
 
 # Reports of two runs that alternate within this time come from two agents. A restarted agent never has its old run id.
@@ -58,6 +59,7 @@ class _ReportedState(BaseModel):
     run_id: Annotated[str, Field(pattern=rf"^[A-Za-z0-9_-]{{1,{RUN_ID_CHARS}}}$")] | None = Field(
         default=None, description="Random word that the agent chooses at each start, or null."
     )
+    labels: Labels = {}
 
 
 class AgentReport(_ReportedState):
@@ -89,8 +91,10 @@ class AgentRead(_ReportedState):
     def of(cls, row: AgentRow, *, now: datetime) -> AgentRead:
         """Build the report from its row."""
         age_s = (now - row.received_at).total_seconds()
+        columns = {*_ReportedState.model_fields, "agent_id", "received_at"} - {"labels"}
         return cls(
-            **{name: getattr(row, name) for name in (*_ReportedState.model_fields, "agent_id", "received_at")},
+            **{name: getattr(row, name) for name in columns},
+            labels=json.loads(row.labels),
             age_s=age_s if age_s >= 0 else None,
             shared_id=row.id_shared_at is not None and now - row.id_shared_at <= SHARED_WINDOW,
         )

@@ -9,7 +9,15 @@ from sqlalchemy import Select, delete, select
 from sqlalchemy.orm import Session, contains_eager
 
 from serving.access.grants import Grant
-from serving.database import ChannelRow, DeploymentRow, EnsembleRow, RolloutRow, insert_or_find, narrowed
+from serving.database import (
+    ChannelRow,
+    DeploymentRow,
+    EnsembleRow,
+    RolloutBlockRow,
+    RolloutRow,
+    insert_or_find,
+    narrowed,
+)
 
 
 def _channel_for_update(session: Session, *, cca: str, name: str) -> ChannelRow | None:
@@ -90,9 +98,10 @@ def latest_of_another_ensemble(
 ) -> DeploymentRow | None:
     """Return the last deployment before that serial whose ensemble is not `digest`, or None.
 
-    Candidates of roll-outs are left out. The promotion of one is a deployment of its own.
+    Candidates and blocks of roll-outs are left out. The promotion of a candidate is a deployment of its own.
     """
     candidates = select(RolloutRow.candidate_serial).where(RolloutRow.channel_id == channel_id)
+    blocks = select(RolloutBlockRow.serial).join(RolloutRow, RolloutRow.id == RolloutBlockRow.rollout_id)
     query = (
         select(DeploymentRow)
         .where(
@@ -100,6 +109,7 @@ def latest_of_another_ensemble(
             DeploymentRow.serial < before_serial,
             DeploymentRow.digest != digest,
             DeploymentRow.serial.not_in(candidates),
+            DeploymentRow.serial.not_in(blocks.where(RolloutRow.channel_id == channel_id)),
         )
         .order_by(DeploymentRow.serial.desc())
         .limit(1)

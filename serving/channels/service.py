@@ -14,7 +14,8 @@
   publishers must have signed the ensemble. This is also a condition of a roll-back.
 - While a roll-out of the channel has not ended, no other change is accepted, except for an urgent roll-back. It ends
   the roll-out and points the whole channel back to the baseline.
-- Every move and deletion leaves a row in the audit log, in the same transaction.
+- Every move and deletion leaves a row in the audit log, in the same transaction. The blocks of a roll-out by switchback
+  stand in the roll-out's record instead, and its start and its end are in the audit log.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from serving.errors import (
 from serving.http.etags import matches_strongly, matches_weakly, names_a_tag, quoted
 from serving.rollouts import repository as rollouts
 
+DeploymentKind = Literal["move", "candidate", "block"]
 _ROLLED_BACK = "The channel was rolled back urgently."
 # The part of an entity tag that names the signatures.
 _SIGNATURES_TAG = re.compile(r'(?<=:sha256:[0-9a-f]{64}):[0-9a-f]+(?=")')
@@ -316,18 +318,19 @@ def deploy(
     urgent: bool,
     note: str,
     restores: int | None = None,
-    is_candidate: bool = False,
+    kind: DeploymentKind = "move",
 ) -> DeploymentRow:
     """Add a deployment with the next serial. The channel must be locked.
 
-    is_candidate: the channel's current deployment stays, and servers in the candidate's arm of a roll-out get this one.
+    kind: with `candidate` the channel's current deployment stays, and servers in the candidate's arm of a roll-out get
+    this one. A `block` of a roll-out is neither in the audit log nor what a repeated request made.
     Raises EnsembleUnsignedError, RootExpiredError: see `require_signed`.
     """
     now = change.clock()
     require_signed(session, cca=change.cca, digest=digest, now=now)
     channel.serial += 1
     channel.revision += 1
-    if not is_candidate:
+    if kind != "candidate":
         channel.current_serial = channel.serial
     said = {
         "serial": channel.serial,
@@ -337,7 +340,7 @@ def deploy(
         "note": note,
         "restores_serial": restores,
     }
-    idempotency = change.idempotency
+    idempotency = None if kind == "block" else change.idempotency
     row = DeploymentRow(
         channel=channel,
         deployed_at=now,
@@ -346,8 +349,9 @@ def deploy(
         **said,
     )
     session.add(row)
-    action = "start-rollout" if is_candidate else "move" if restores is None else "roll-back"
-    _record(session, channel, change, now=now, action=action, **said)
+    if kind != "block":
+        action = "start-rollout" if kind == "candidate" else "move" if restores is None else "roll-back"
+        _record(session, channel, change, now=now, action=action, **said)
     session.flush()
     return row
 

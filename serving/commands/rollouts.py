@@ -21,10 +21,18 @@ from serving.errors import SettingsError
 from serving.rollouts.plan import JUDGE, Plan
 from serving.rollouts.shadow import Shadow
 
+
+def _step_of(row: Json) -> str:
+    # A registry of an earlier version has no blocks.
+    if row.get("block") is not None:
+        return f"block {row['block']}, {row['arm']}"
+    return f"{row['step']} of {row['n_steps']}"
+
+
 _ROLLOUTS: Cells = {
     Column("roll-out", "right"): lambda row: str(row["id"]),
     Column("state"): lambda row: str(row["state"]),
-    Column("step"): lambda row: f"{row['step']} of {row['n_steps']}",
+    Column("step"): _step_of,
     Column("candidates", "right"): lambda row: f"{row['n_candidates']} of {row['n_servers']}",
     Column("table"): lambda row: short_digest(row["digest"]),
     Column("looks", "right"): lambda row: str(row["n_looks"]),
@@ -178,6 +186,14 @@ def _shadow_of(path: Path) -> Json:
         ) from error
 
 
+_BLOCKS = {
+    "running": "It is running in block {block}: all {n_servers} servers are offered the {arm}.",
+    "paused": "It is paused after block {block} until someone resumes, aborts or promotes it: all {n_servers} "
+    "servers are offered the baseline.",
+    "aborted": "It was aborted in block {block}: all servers are offered the baseline. `ccatune agents` shows which "
+    "have applied it.",
+    "promoted": "It was promoted after block {block}: all servers are offered the candidate.",
+}
 _SHARES = "{n_candidates} of {n_servers} servers are offered the candidate, the others the baseline."
 _NOW = {
     "running": f"It is running in step {{step}} of {{n_steps}}: {_SHARES}",
@@ -193,7 +209,8 @@ def _print_standing(found: Json) -> None:
         f"Roll-out {found['id']} of the channel {found['cca']}/{found['channel']} to the ensemble "
         f"{short_digest(found['digest'])}, the candidate"
     )
-    echo(textwrap.fill(_NOW[found["state"]].format_map(found), COLUMNS))
+    words = _NOW if found.get("block") is None else _BLOCKS
+    echo(textwrap.fill(words[found["state"]].format_map(found), COLUMNS))
 
 
 def _print_record(found: Json, events: Sequence[Json]) -> None:

@@ -22,7 +22,7 @@ from serving.database.models import (
 )
 from serving.database.qos_models import MAX_SUM, NONE, AgentQosRow, QosRow
 from serving.database.registry import open_database, registry_name
-from serving.database.rollout_models import LeaseRow, RolloutEventRow, RolloutRow, RolloutServerRow
+from serving.database.rollout_models import LeaseRow, RolloutBlockRow, RolloutEventRow, RolloutRow, RolloutServerRow
 
 __all__ = [
     "ADDRESS_CHARS",
@@ -47,6 +47,7 @@ __all__ = [
     "PrincipalRow",
     "QosRow",
     "RegistryRow",
+    "RolloutBlockRow",
     "RolloutEventRow",
     "RolloutRow",
     "RolloutServerRow",

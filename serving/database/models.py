@@ -120,7 +120,8 @@ class RootRow(Base):
 class ChannelRow(Base):
     """A channel of one algorithm. `serial` is the last assigned serial; 0 before the first deployment.
 
-    current_serial: the deployment of all servers that are not in the candidate's arm of a roll-out.
+    current_serial: the deployment of all servers that are not in the candidate's arm of a roll-out. By switchback it is
+    that of the block.
     revision: grows with every change of what the channel offers to any server.
     """
 
@@ -174,6 +175,7 @@ class AgentRow(Base):
     run_id: the random word of the agent's run, from the last report that had one.
     previous_run_id, run_changed_at: the word that it replaced, and when; None before the first change.
     id_shared_at: when a report last came from the run that had been replaced shortly before; None if never.
+    labels: as JSON.
     sums_series, sums_sequence: the last delta of flows' sums that was added; None before the first one.
     """
 
@@ -199,6 +201,7 @@ class AgentRow(Base):
     previous_run_id: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
     run_changed_at: Mapped[datetime | None]
     id_shared_at: Mapped[datetime | None]
+    labels: Mapped[str] = mapped_column(Text, default="{}", server_default="{}")
     sums_series: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
     sums_sequence: Mapped[int | None] = mapped_column(BigInteger)
 

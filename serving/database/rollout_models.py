@@ -3,6 +3,7 @@
 
     rollouts         each roll-out of a channel: its plan, its state, and where it stands
     rollout_servers  the servers of each roll-out, in the order in which they get the candidate
+    rollout_blocks   by switchback, the deployments of all servers: the blocks, and the baseline during a pause
     rollout_events   what was done and why, with the figures: an entry for each look and each request
     leases           which process does a task that one process at a time does
 
@@ -28,7 +29,7 @@ class RolloutRow(Base):
     state: running, paused, aborted or promoted. plan: as JSON.
     baseline_serial, candidate_serial: the deployments of the two arms. digest: of the candidate.
     limit_from_at: when the step's time limit began to run. n_looks: how often it was judged. last_look_at: when this
-    step was last judged.
+    step was last judged. block: the last block that has begun, counted from 0; None without switchback.
     """
 
     __tablename__ = "rollouts"
@@ -51,6 +52,7 @@ class RolloutRow(Base):
     limit_from_at: Mapped[datetime]
     n_looks: Mapped[int]
     last_look_at: Mapped[datetime | None]
+    block: Mapped[int | None]
     started_at: Mapped[datetime]
     ended_at: Mapped[datetime | None]
 
@@ -72,6 +74,26 @@ class RolloutServerRow(Base):
     agent_id: Mapped[str] = mapped_column(String(128))
     before: Mapped[str] = mapped_column(Text)
     begun: Mapped[str] = mapped_column(Text)
+
+
+class RolloutBlockRow(Base):
+    """A block of a roll-out by switchback, or a pause of it: the deployment with this serial, of all servers.
+
+    block: counted from 0; None for a pause. arm: baseline or candidate.
+    counts_from, washed_out: when the wash-out was over, and the fleet's sums with this serial until then, as JSON;
+    None before. ended_at: when the next block began; None before, and for a block that was cut short.
+    """
+
+    __tablename__ = "rollout_blocks"
+
+    rollout_id: Mapped[int] = mapped_column(BigId, ForeignKey(RolloutRow.id), primary_key=True)
+    serial: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    block: Mapped[int | None]
+    arm: Mapped[str] = mapped_column(String(16))
+    began_at: Mapped[datetime]
+    counts_from: Mapped[datetime | None]
+    washed_out: Mapped[str | None] = mapped_column(Text)
+    ended_at: Mapped[datetime | None]
 
 
 class RolloutEventRow(Base):

@@ -6,6 +6,9 @@
                 decide                    a pure function (decision.py)
                 apply                     in a transaction that locks the channel, unless the roll-out has changed since
 
+By switchback the process also notes the end of a block's wash-out and begins the next block (switchback.py). The next
+round begins sooner than after 5 s if one of these is due by then.
+
 A process that dies keeps the lease for at most 30 s. Two processes that both judge a roll-out, for example after a
 pause of the machine, do no harm: the second one finds that the number of looks has changed, and drops its decision.
 """
@@ -25,10 +28,11 @@ from serving.background import Background
 from serving.channels.service import Change
 from serving.channels.watch import ChannelKey, ChannelWatch
 from serving.context import Context
-from serving.rollouts import repository, service
+from serving.rollouts import repository, service, switchback
 from serving.rollouts.plan import JUDGE
 
 EVERY_S = 5.0
+_SOONEST_S = 0.2
 _LEASE = timedelta(seconds=30)
 _LEASE_NAME = "rollouts"
 
@@ -38,21 +42,28 @@ _log = logging.getLogger(__name__)
 class RolloutController(Background):
     """The judge of one registry's roll-outs."""
 
-    every_s = EVERY_S
     failure: ClassVar[str] = "roll-outs are not judged"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._owner = secrets.token_hex(8)
+        self._every_s = EVERY_S
+
+    @property
+    def every_s(self) -> float:
+        """The time between two rounds."""
+        return self._every_s
 
     async def round(self) -> None:
         """Judge each roll-out once, if no other process does. Raises SQLAlchemyError, ServingError."""
+        self._every_s = EVERY_S
         open_ids = await self._context.read(repository.open_ids)
         if not open_ids or not await self._context.write(self._take_lease):
             return
         for rollout_id in open_ids:
             try:
                 await self._judge(rollout_id)
+                await self._take_turn(rollout_id)
             except SQLAlchemyError:
                 raise
             except Exception as error:
@@ -64,14 +75,30 @@ class RolloutController(Background):
         judged = await context.read(service.judge, rollout_id, now=context.clock())
         if judged is None or (judged.decision.action == "continue" and not judged.decision.is_look):
             return
-        change = Change(
-            registry=context.registry, cca=judged.cca, name=judged.channel, by=local_caller(JUDGE),
-            clock=context.clock, if_match=None,
+        key: ChannelKey = (judged.cca, judged.channel)
+        self._announce(key, await context.write(service.apply, judged, self._change_of(key)))
+
+    async def _take_turn(self, rollout_id: int) -> None:
+        context = self._context
+        turn = await context.read(switchback.next_turn, rollout_id)
+        if turn is not None and turn.at <= context.clock():
+            key: ChannelKey = (turn.cca, turn.channel)
+            self._announce(key, await context.write(switchback.take_turn, rollout_id, self._change_of(key)))
+            turn = await context.read(switchback.next_turn, rollout_id)
+        if turn is not None:
+            due_s = (turn.at - context.clock()).total_seconds()
+            self._every_s = min(self._every_s, max(_SOONEST_S, due_s))
+
+    def _change_of(self, key: ChannelKey) -> Change:
+        context = self._context
+        return Change(
+            registry=context.registry, cca=key[0], name=key[1], by=local_caller(JUDGE), clock=context.clock,
+            if_match=None,
         )  # fmt: skip
-        revision = await context.write(service.apply, judged, change)
+
+    def _announce(self, key: ChannelKey, revision: int | None) -> None:
         if revision is not None:
-            key: ChannelKey = (judged.cca, judged.channel)
-            context.part(ChannelWatch).announce(key, serial=revision)
+            self._context.part(ChannelWatch).announce(key, serial=revision)
 
     def _take_lease(self, session: Session) -> bool:
         now = self._context.clock()

@@ -81,14 +81,21 @@ def _next_look_s(plan: Plan, clock: Clock) -> float:
     return plan.next_look_s(clock.step, None if clock.last_look_s is None else clock.last_look_s - clock.step_began_s)
 
 
-def decide(units: Sequence[Unit], plan: Plan, clock: Clock) -> Decision:
-    """Return what a roll-out does next. units: every server of the roll-out, or every block by switchback."""
+def decide(units: Sequence[Unit], plan: Plan, clock: Clock, *, silent_s: Sequence[float | None] = ()) -> Decision:
+    """Return what a roll-out does next.
+
+    units: every server of the roll-out; by switchback every block that is over and whose reports have arrived.
+    silent_s: by switchback the seconds since the last report of each server, None if it was removed.
+    """
     step = plan.steps[clock.step]
     elapsed_s = clock.now_s - clock.step_began_s
     is_over = clock.now_s - clock.limit_from_s >= step.most_s
     is_look = is_look_due(plan, clock)
     evidence = _evidence(units, plan, clock, elapsed_s=elapsed_s)
-    silent = _silent(units, plan)
+    if plan.switchback is None:
+        silent = _silent(units, plan)
+    else:
+        silent, evidence["silent"] = _silent_fleet(silent_s, plan)
     if not is_look:
         if silent and not clock.is_paused:
             return Decision("pause", tuple(silent), evidence, is_look=False)
@@ -183,10 +190,16 @@ class _Look:
         """What is missing for the next step."""
         least_s = self._plan.steps[self._step].least_s
         found = [wording.too_early(least_s)] if elapsed_s < least_s else []
-        assigned, counted = _sizes(self._units), _sizes(self._counted())
-        coverage = {arm: counted[arm] / max(1, assigned[arm]) for arm in assigned}
-        if self._plan.switchback is None and coverage["candidate"] < _LEAST_COVERAGE * coverage["baseline"]:
-            found.append(wording.uncovered(counted, assigned))
+        counted = _sizes(self._counted())
+        if self._plan.switchback is None:
+            assigned = _sizes(self._units)
+            coverage = {arm: counted[arm] / max(1, assigned[arm]) for arm in assigned}
+            if coverage["candidate"] < _LEAST_COVERAGE * coverage["baseline"]:
+                found.append(wording.uncovered(counted, assigned))
+        else:
+            servers = _servers_per_block(self._units)
+            if servers["candidate"] < _LEAST_COVERAGE * servers["baseline"]:
+                found.append(wording.uncovered_blocks(servers))
         for limit in self._plan.limits:
             harm, metric = self._harms[limit.metric], METRICS[limit.metric]
             if harm is None:
@@ -215,18 +228,32 @@ def _sizes(units: Sequence[Unit]) -> dict[str, int]:
     return {"candidate": candidate, "baseline": len(units) - candidate}
 
 
-def _is_silent(unit: Unit, plan: Plan) -> bool:
-    return unit.silent_s is None or unit.silent_s > plan.silent_s
+def _servers_per_block(units: Sequence[Unit]) -> dict[str, float]:
+    """Return the mean number of servers with figures in the blocks of each arm."""
+    n_blocks = _sizes(units)
+    candidate = sum(unit.n_servers for unit in units if unit.arm == "candidate")
+    baseline = sum(unit.n_servers for unit in units) - candidate
+    return {"candidate": candidate / max(1, n_blocks["candidate"]), "baseline": baseline / max(1, n_blocks["baseline"])}
+
+
+def _is_silent(seconds: float | None, plan: Plan) -> bool:
+    return seconds is None or seconds > plan.silent_s
 
 
 def _silent(units: Sequence[Unit], plan: Plan) -> list[str]:
     assigned = _sizes(units)
-    silent = _sizes([unit for unit in units if _is_silent(unit, plan)])
+    silent = _sizes([unit for unit in units if _is_silent(unit.silent_s, plan)])
     return [
         wording.silent(arm, silent[arm], of=n, plan=plan)
         for arm, n in assigned.items()
-        if silent[arm] > plan.silent_share * n or (n == 0 and plan.switchback is None)
+        if silent[arm] > plan.silent_share * n or n == 0
     ]
+
+
+def _silent_fleet(silent_s: Sequence[float | None], plan: Plan) -> tuple[list[str], dict[str, int]]:
+    n = sum(_is_silent(seconds, plan) for seconds in silent_s)
+    words = [wording.silent(None, n, of=len(silent_s), plan=plan)] if n > plan.silent_share * len(silent_s) else []
+    return words, {"servers": n}
 
 
 def _evidence(units: Sequence[Unit], plan: Plan, clock: Clock, *, elapsed_s: float) -> dict[str, Any]:
@@ -236,5 +263,5 @@ def _evidence(units: Sequence[Unit], plan: Plan, clock: Clock, *, elapsed_s: flo
         "elapsed_s": elapsed_s,
         "assigned": _sizes(units),
         "with_figures": _sizes([unit for unit in units if unit.since.delay_samples >= plan.least_samples]),
-        "silent": _sizes([unit for unit in units if _is_silent(unit, plan)]),
+        "silent": _sizes([unit for unit in units if _is_silent(unit.silent_s, plan)]),
     }

@@ -12,6 +12,8 @@ from serving.rollouts.statistics import LEAST_BASELINE, MetricName
 
 # No step has more than this many times the servers of the step before, and the promotion neither.
 MOST_GROWTH = 5.0
+# Each block of a switchback is a deployment.
+MOST_BLOCKS = 1000
 # The registry itself in the record of a roll-out and in the audit log.
 JUDGE = "rollouts"
 _HOUR_S = 3600.0
@@ -61,7 +63,7 @@ class Switchback(_Frozen):
     block_s: Seconds = Field(default=_HOUR_S, description="Length of a block, in which all servers have one table.")
     washout_s: float = Field(
         default=300, ge=0, description="Seconds at the start of a block that do not count: running flows take the "
-        "table at the end of their epochs, and queues of the other table drain."
+        "table at the end of their epochs, queues of the other table drain, and reports of the last block arrive."
     )  # fmt: skip
 
     @model_validator(mode="after")
@@ -127,10 +129,16 @@ class Plan(_Frozen):
     def _check_switchback(self, switchback: Switchback) -> None:
         if len(self.steps) > 1:
             raise ValueError(f"steps: expected one step by switchback, got {len(self.steps)}")
-        needed_s = 2 * LEAST_BASELINE * switchback.block_s
-        if self.steps[0].most_s < needed_s:
-            raise ValueError(f"steps: expected a most_s of at least {needed_s:g} s, which {LEAST_BASELINE} pairs of "
-                             f"blocks take, got {self.steps[0].most_s:g} s")  # fmt: skip
+        if self.stratify_by is not None:
+            raise ValueError("stratify_by: expected none by switchback, where all servers have the same table")
+        # The last block is judged after the wash-out that follows it.
+        needed_s = (2 * LEAST_BASELINE + 1) * switchback.block_s
+        longest_s = MOST_BLOCKS * switchback.block_s
+        if not needed_s <= self.steps[0].most_s <= longest_s:
+            raise ValueError(
+                f"steps: expected a most_s of {needed_s:g} s, which {LEAST_BASELINE} pairs of blocks and their reports "
+                f"take, to {longest_s:g} s, which {MOST_BLOCKS} blocks take, got {self.steps[0].most_s:g} s"
+            )
 
     @property
     def n_planned_looks(self) -> int:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from sqlalchemy.orm import Session
 
 from serving.channels import service as moves
+from serving.errors import RolloutImpossibleError
 from serving.qos.schemas import hour_of
 from serving.rollouts import repository
 from serving.rollouts.assignment import n_candidates, order_of
@@ -33,14 +34,21 @@ def rehearse(
     Raises ChannelNotFoundError, RolloutImpossibleError.
     """
     channel = moves.current(session, cca=cca, name=name).channel
-    servers = repository.servers_of(session, channel=channel, since=now - timedelta(seconds=plan.silent_s))
+    servers = repository.servers_of(
+        session, channel=channel, since=now - timedelta(seconds=plan.silent_s), label=plan.stratify_by
+    )
     require_possible(plan, n_servers=len(servers), kept_days=kept_days)
+    if plan.switchback is not None:
+        raise RolloutImpossibleError(
+            "plan: expected steps by servers for a dry run, got `switchback`; past figures have no blocks, so start "
+            "it, or leave `switchback` out"
+        )
     hours = [hour_of(now - days * _DAY) for days in (2, 1)] + [hour_of(now) + 1]
     before, since = (
         by_agent(repository.sums_of_agents(session, channel_id=channel.id, hours=(hours[at], hours[at + 1])))
         for at in (0, 1)
     )
-    order = order_of("rehearsal", dict.fromkeys(servers, ""))
+    order = order_of("rehearsal", {agent_id: stratum for agent_id, (_, stratum) in servers.items()})
     found = []
     for number, step in enumerate(plan.steps):
         treated = n_candidates(step.share, n_servers=len(order), least_servers=plan.least_servers)
@@ -48,8 +56,8 @@ def rehearse(
             Unit(
                 agent_id,
                 "candidate" if place < treated else "baseline",
-                since.get(servers[agent_id], Sums()),
-                before.get(servers[agent_id]),
+                since.get(servers[agent_id][0], Sums()),
+                before.get(servers[agent_id][0]),
             )
             for place, agent_id in enumerate(order)
         ]

@@ -9,7 +9,7 @@ from dataclasses import astuple
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import CursorResult, Float, case, func, or_, select, update
+from sqlalchemy import CursorResult, Float, Select, case, func, or_, select, update
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import Session, contains_eager
 
@@ -19,12 +19,16 @@ from serving.database import (
     AgentRow,
     ChannelRow,
     LeaseRow,
+    RolloutBlockRow,
     RolloutEventRow,
     RolloutRow,
     RolloutServerRow,
     insert_for,
 )
 from serving.rollouts.statistics import Sums
+
+# The end of the hours of a query for all sums that have arrived.
+AS_OF_NOW = 2**31 - 1
 
 
 def find_open(session: Session, *, channel_id: int) -> RolloutRow | None:
@@ -90,12 +94,20 @@ def note(
     )
 
 
-def servers_of(session: Session, *, channel: ChannelRow, since: datetime) -> dict[str, int]:
-    """Return the agents that follow the channel and have reported since, each with the id of its row."""
-    query = select(AgentRow.agent_id, AgentRow.id).where(
+def servers_of(
+    session: Session, *, channel: ChannelRow, since: datetime, label: str | None
+) -> dict[str, tuple[int, str]]:
+    """Return the agents that follow the channel and have reported since.
+
+    Each has the id of its row and the value of the label, which is empty without one.
+    """
+    query = select(AgentRow.agent_id, AgentRow.id, AgentRow.labels).where(
         AgentRow.cca == channel.cca, AgentRow.channel == channel.name, AgentRow.received_at >= since
     )
-    return dict(session.execute(query).all())
+    return {
+        agent_id: (row_id, "" if label is None else json.loads(labels).get(label, ""))
+        for agent_id, row_id, labels in session.execute(query)
+    }
 
 
 def servers(session: Session, rollout_id: int) -> Sequence[RolloutServerRow]:
@@ -112,6 +124,18 @@ def candidates(session: Session, rollout_id: int, *, number: int) -> frozenset[s
     return frozenset(session.scalars(query))
 
 
+def blocks(session: Session, rollout_id: int) -> Sequence[RolloutBlockRow]:
+    """Return the blocks and pauses of a roll-out in their order."""
+    query = select(RolloutBlockRow).where(RolloutBlockRow.rollout_id == rollout_id)
+    return session.scalars(query.order_by(RolloutBlockRow.serial)).all()
+
+
+def last_block(session: Session, row: RolloutRow) -> RolloutBlockRow:
+    """Return the last block of a roll-out that has begun one."""
+    query = select(RolloutBlockRow).where(RolloutBlockRow.rollout_id == row.id, RolloutBlockRow.block == row.block)
+    return session.scalars(query.execution_options(populate_existing=True)).one()
+
+
 def last_reports(session: Session, rollout_id: int) -> dict[int, datetime]:
     """Return when each server of the roll-out last reported, by the id of its row. A removed agent is left out."""
     query = select(AgentRow.id, AgentRow.received_at).join(RolloutServerRow, RolloutServerRow.agent == AgentRow.id)
@@ -125,6 +149,27 @@ def sums_of_agents(
 
     hours: the first one, and the one after the last. serials: None for all of the channel.
     """
+    query = _summed(AgentQosRow.agent, AgentQosRow.serial, channel_id=channel_id, hours=hours)
+    query = query.group_by(AgentQosRow.agent, AgentQosRow.serial)
+    if serials is not None:
+        query = query.where(AgentQosRow.serial.in_(serials))
+    return {(agent, serial): _sums(sums) for agent, serial, *sums in session.execute(query)}
+
+
+def sums_of_rollout(
+    session: Session, row: RolloutRow, *, since_serial: int, hours: tuple[int, int]
+) -> dict[int, tuple[Sums, int]]:
+    """Return the sums over the roll-out's servers, and how many of them have any, by serial from `since_serial` on."""
+    n_servers = func.count(AgentQosRow.agent.distinct())
+    servers = select(RolloutServerRow.agent).where(RolloutServerRow.rollout_id == row.id)
+    query = _summed(AgentQosRow.serial, n_servers, channel_id=row.channel_id, hours=hours)
+    query = query.where(AgentQosRow.serial >= since_serial, AgentQosRow.agent.in_(servers))
+    found = session.execute(query.group_by(AgentQosRow.serial))
+    return {serial: (_sums(sums), n) for serial, n, *sums in found}
+
+
+def _summed(*keys: Any, channel_id: int, hours: tuple[int, int]) -> Select[Any]:
+    """Return a query for the sums of flows that use their table, after the keys."""
     timed = AgentQosRow.delay_class != NONE
     # As floating point, for SQLite fails where a sum of integers exceeds 63 bits.
     columns = [
@@ -138,22 +183,17 @@ def sums_of_agents(
             AgentQosRow.retransmitted,
         )
     ]
-    query = (
-        select(AgentQosRow.agent, AgentQosRow.serial, *columns)
-        .where(
-            AgentQosRow.hour >= hours[0],
-            AgentQosRow.hour < hours[1],
-            AgentQosRow.channel_id == channel_id,
-            AgentQosRow.held_back.is_(False),
-        )
-        .group_by(AgentQosRow.agent, AgentQosRow.serial)
+    return select(*keys, *columns).where(
+        AgentQosRow.hour >= hours[0],
+        AgentQosRow.hour < hours[1],
+        AgentQosRow.channel_id == channel_id,
+        AgentQosRow.held_back.is_(False),
     )
-    if serials is not None:
-        query = query.where(AgentQosRow.serial.in_(serials))
-    found = {}
-    for agent, serial, samples, within, size_bytes, time_us, sent, retransmitted in session.execute(query):
-        found[agent, serial] = Sums(samples, within, size_bytes, time_us / 1e6, sent, retransmitted)
-    return found
+
+
+def _sums(columns: Sequence[float]) -> Sums:
+    samples, within, size_bytes, time_us, sent, retransmitted = columns
+    return Sums(samples, within, size_bytes, time_us / 1e6, sent, retransmitted)
 
 
 def as_text(sums: Sums) -> str:

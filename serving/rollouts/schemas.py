@@ -14,7 +14,8 @@ from serving.database import RolloutEventRow, RolloutRow
 from serving.names import CcaName, ChannelName, DigestText, Note
 from serving.rollouts.plan import Plan
 from serving.rollouts.shadow import Shadow
-from serving.rollouts.standing import n_treated, plan_of
+from serving.rollouts.standing import arm_of, n_treated, plan_of
+from serving.rollouts.statistics import Arm
 
 RolloutAction = Literal["pause", "resume", "abort", "promote"]
 RolloutState = Literal["running", "paused", "aborted", "promoted"]
@@ -47,11 +48,17 @@ class RolloutRead(BaseModel):
     state: RolloutState = Field(description="Whether it goes on, waits for someone, or how it ended.")
     digest: DigestText = Field(description="The candidate.")
     baseline_serial: int = Field(description="The deployment of the servers with the baseline.")
-    candidate_serial: int = Field(description="The deployment of the servers with the candidate.")
+    candidate_serial: int = Field(
+        description="The deployment of the servers with the candidate; by switchback each block has its own."
+    )
     step: int = Field(description="The current step, or the last one; counted from 1.")
     n_steps: int = Field(description="Steps before the promotion.")
     n_servers: int = Field(description="Servers of the roll-out.")
-    n_candidates: int = Field(description="Those that have the candidate in this step.")
+    n_candidates: int = Field(description="Those that have the candidate in this step; by switchback all or none.")
+    block: int | None = Field(
+        description="By switchback, the last block that has begun; counted from 1. Null by servers.", examples=[None]
+    )
+    arm: Arm | None = Field(description="By switchback, the table of all servers; null by servers.", examples=[None])
     n_looks: int = Field(description="How often it was judged.")
     step_began_at: datetime = Field(description="When the step began (UTC).")
     started_at: datetime = Field(description="When the roll-out began (UTC).")
@@ -67,7 +74,8 @@ class RolloutRead(BaseModel):
                "step_began_at", "started_at", "ended_at", "note")  # fmt: skip
         return cls(
             cca=row.channel.cca, channel=row.channel.name, step=row.step + 1, n_steps=len(plan.steps),
-            n_candidates=n_treated(row), plan=plan, **{name: getattr(row, name) for name in own},
+            n_candidates=n_treated(row), block=None if row.block is None else row.block + 1, arm=arm_of(row), plan=plan,
+            **{name: getattr(row, name) for name in own},
         )  # fmt: skip
 
 
@@ -91,7 +99,7 @@ class RolloutEventRead(BaseModel):
 
     at: datetime = Field(description="When (UTC).")
     actor: str = Field(description="Who did it; `rollouts` is the registry itself.")
-    action: str = Field(description="start, continue, advance, pause, resume, abort or promote.")
+    action: str = Field(description="start, continue, advance, block, pause, resume, abort or promote.")
     reasons: list[str] = Field(description="Why, in sentences.")
     evidence: dict[str, Any] = Field(description="The figures behind a decision; empty for a request.")
 

@@ -3,9 +3,11 @@
 
 - The start takes the channel's next serial for the candidate, a deployment that only the candidate's servers are
   offered. All other servers keep the channel's current deployment, the baseline.
-- The servers are those that follow the channel and have reported lately. Their order is drawn at the start. A server
-  that appears later keeps the baseline and is not compared, and so does one whose poll does not name it.
-- The steps change which servers have the candidate, and take no serial.
+- The servers are those that follow the channel and have reported lately. Their order is drawn at the start, within the
+  values of the plan's label. A server that appears later keeps the baseline and is not compared, and so does one whose
+  poll does not name it.
+- The steps change which servers have the candidate, and take no serial. By switchback all servers alternate, and no
+  server is offered the deployment of the start (switchback.py).
 - An abort points the whole channel to the baseline, urgently, and a promotion to the candidate. Both are ordinary moves
   with the next serial, so no server is ever offered an older serial than the one it has.
 - Every start, request and decision that changes something is in the audit log, in the transaction of the change. The
@@ -34,7 +36,7 @@ from serving.errors import (
     ShadowGateError,
 )
 from serving.qos.schemas import hour_of
-from serving.rollouts import repository
+from serving.rollouts import repository, switchback, wording
 from serving.rollouts.assignment import order_of
 from serving.rollouts.decision import Decision, decide, is_look_due
 from serving.rollouts.plan import Plan
@@ -45,8 +47,6 @@ from serving.rollouts.statistics import LEAST_BASELINE, Arm, Sums, Unit
 
 # Sums of this time before the start are subtracted from those of a step.
 _BEFORE = timedelta(hours=24)
-_NO_STRATUM = ""
-_AS_OF_NOW = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,9 @@ def start(
     baseline = moves.deployed_by(session, channel)
     now = change.clock()
     plan = wanted.plan
-    servers = repository.servers_of(session, channel=channel, since=now - timedelta(seconds=plan.silent_s))
+    servers = repository.servers_of(
+        session, channel=channel, since=now - timedelta(seconds=plan.silent_s), label=plan.stratify_by
+    )
     require_possible(plan, n_servers=len(servers), kept_days=kept_days)
     against = objections(wanted.shadow, baseline=baseline.digest, candidate=wanted.digest, plan=plan)
     if wanted.shadow is None and not needs_shadow:
@@ -107,32 +109,27 @@ def start(
         )
     candidate = moves.deploy(
         session, channel, change, digest=wanted.digest, hold_back_permille=wanted.hold_back_permille,
-        urgent=wanted.urgent, note=wanted.note, is_candidate=True,
+        urgent=wanted.urgent, note=wanted.note, kind="candidate",
     )  # fmt: skip
     row = RolloutRow(
         channel=channel, state="running", plan=plan.model_dump_json(), digest=wanted.digest,
         baseline_serial=baseline.serial, candidate_serial=candidate.serial, note=wanted.note, n_servers=len(servers),
-        step=0, step_began_at=now, limit_from_at=now, n_looks=0, last_look_at=None, started_at=now, ended_at=None,
+        step=0, step_began_at=now, limit_from_at=now, n_looks=0, last_look_at=None, block=None, started_at=now,
+        ended_at=None,
     )  # fmt: skip
     session.add(row)
     session.flush()
-    hours = (hour_of(now - _BEFORE), hour_of(now))
-    before = by_agent(repository.sums_of_agents(session, channel_id=channel.id, hours=hours))
-    begun = _since_the_hour(session, row)
-    for place, agent_id in enumerate(order_of(str(row.id), dict.fromkeys(servers, _NO_STRATUM))):
-        agent = servers[agent_id]
-        arm_serial = row.candidate_serial if place < n_treated(row) else row.baseline_serial
-        session.add(
-            RolloutServerRow(
-                rollout_id=row.id, place=place, agent=agent, agent_id=agent_id,
-                before=repository.as_text(before.get(agent, Sums())),
-                begun=repository.as_text(begun.get((agent, arm_serial), Sums())),
-            )
-        )  # fmt: skip
-    reasons = [
-        f"{n_treated(row)} of {len(servers)} servers get the ensemble {wanted.digest}, the candidate.",
-        f"The others keep the ensemble {baseline.digest}, the baseline.",
-    ]
+    _add_servers(session, row, servers, now=now)
+    if plan.switchback is None:
+        reasons = [
+            f"{n_treated(row)} of {len(servers)} servers get the ensemble {wanted.digest}, the candidate.",
+            f"The others keep the ensemble {baseline.digest}, the baseline.",
+        ]
+    else:
+        reasons = [
+            wording.alternating(len(servers), plan.switchback),
+            f"The candidate is the ensemble {wanted.digest}, the baseline {baseline.digest}.",
+        ]
     if against:
         reasons += [*against, f"It begins nevertheless: {wanted.force}"]
         audit.record(
@@ -144,22 +141,40 @@ def start(
     shadow = {} if wanted.shadow is None else {"shadow": wanted.shadow.model_dump(mode="json")}
     repository.note(session, row, at=now, actor=change.by.name, action="start", reasons=reasons, evidence=shadow)
     session.flush()
+    if plan.switchback is not None:
+        switchback.begin_block(session, channel, row, change)
     return row
+
+
+def _add_servers(session: Session, row: RolloutRow, servers: Mapping[str, tuple[int, str]], *, now: datetime) -> None:
+    """servers: the id of each agent's row and its stratum."""
+    hours = (hour_of(now - _BEFORE), hour_of(now))
+    before = by_agent(repository.sums_of_agents(session, channel_id=row.channel_id, hours=hours))
+    begun = _since_the_hour(session, row)
+    strata = {agent_id: stratum for agent_id, (_, stratum) in servers.items()}
+    for place, agent_id in enumerate(order_of(str(row.id), strata)):
+        agent, _ = servers[agent_id]
+        arm_serial = row.candidate_serial if place < n_treated(row) else row.baseline_serial
+        session.add(
+            RolloutServerRow(
+                rollout_id=row.id, place=place, agent=agent, agent_id=agent_id,
+                before=repository.as_text(before.get(agent, Sums())),
+                begun=repository.as_text(begun.get((agent, arm_serial), Sums())),
+            )
+        )  # fmt: skip
 
 
 def require_possible(plan: Plan, *, n_servers: int, kept_days: float) -> None:
     """Raise RolloutImpossibleError if so many servers cannot follow the plan, or the registry cannot judge it."""
-    if plan.switchback is not None or plan.stratify_by is not None:
-        raise RolloutImpossibleError(
-            "plan: expected neither `switchback` nor `stratify_by`, which this registry does not run yet; leave them "
-            "out"
-        )
-    needed = round(max(LEAST_BASELINE, plan.least_servers) / (1 - plan.steps[-1].share))
-    needed = max(needed, 2 * plan.least_servers)
+    needed = 1
+    if plan.switchback is None:
+        needed = round(max(LEAST_BASELINE, plan.least_servers) / (1 - plan.steps[-1].share))
+        needed = max(needed, 2 * plan.least_servers)
     if n_servers < needed:
+        servers = "1 server that follows" if needed == 1 else f"{needed} servers that follow"
         raise RolloutImpossibleError(
-            f"expected at least {needed} servers that follow the channel and have reported in the last "
-            f"{plan.silent_s:g} s, found {n_servers}; move the channel instead"
+            f"expected at least {servers} the channel, with a report in the last {plan.silent_s:g} s, found "
+            f"{n_servers}; move the channel instead"
         )
     longest_s = max(step.most_s for step in plan.steps)
     if longest_s > (kept_days - 1) * 86400:
@@ -223,6 +238,9 @@ def _set_state(
     decision: Decision | None = None,
 ) -> None:
     now = change.clock()
+    if row.block is not None:
+        turn = switchback.begin_pause if action == "pause" else switchback.begin_block
+        turn(session, channel, row, change)
     row.state = "paused" if action == "pause" else "running"
     if action == "resume":
         row.limit_from_at = now
@@ -239,20 +257,23 @@ def judge(session: Session, rollout_id: int, *, now: datetime) -> Judged | None:
     if row is None or row.ended_at is not None:
         return None
     plan, clock = plan_of(row), clock_of(row, now=now)
-    decision = decide(_units(session, row, now=now, with_sums=is_look_due(plan, clock)), plan, clock)
+    is_due = is_look_due(plan, clock)
+    if plan.switchback is None:
+        decision = decide(_units(session, row, now=now, with_sums=is_due), plan, clock)
+    else:
+        units = switchback.block_units(session, row, now=now) if is_due else []
+        decision = decide(units, plan, clock, silent_s=_silent_s(session, row, now=now))
     return Judged(row.id, row.channel.cca, row.channel.name, row.state, row.step, row.n_looks, decision)
 
 
 def _units(session: Session, row: RolloutRow, *, now: datetime, with_sums: bool) -> list[Unit]:
-    reported = repository.last_reports(session, row.id)
+    reported = _silent_s(session, row, now=now)
     totals = _since_the_hour(session, row) if with_sums else {}
     treated = n_treated(row)
     units = []
-    for server in repository.servers(session, row.id):
+    for server, silent_s in zip(repository.servers(session, row.id), reported, strict=True):
         arm: Arm = "candidate" if server.place < treated else "baseline"
         serial = row.candidate_serial if arm == "candidate" else row.baseline_serial
-        at = reported.get(server.agent)
-        silent_s = None if at is None else (now - at).total_seconds()
         if not with_sums:
             units.append(Unit(server.agent_id, arm, Sums(), silent_s=silent_s))
             continue
@@ -261,6 +282,13 @@ def _units(session: Session, row: RolloutRow, *, now: datetime, with_sums: bool)
         had_flows = before.delay_samples > 0
         units.append(Unit(server.agent_id, arm, since, before=before if had_flows else None, silent_s=silent_s))
     return units
+
+
+def _silent_s(session: Session, row: RolloutRow, *, now: datetime) -> list[float | None]:
+    """Return the seconds since the last report of each server in its place; None for one that was removed."""
+    reported = repository.last_reports(session, row.id)
+    ats = [reported.get(server.agent) for server in repository.servers(session, row.id)]
+    return [None if at is None else (now - at).total_seconds() for at in ats]
 
 
 def apply(session: Session, judged: Judged, change: Change) -> int | None:
@@ -311,7 +339,7 @@ def _advance(session: Session, channel: ChannelRow, row: RolloutRow, change: Cha
 def _since_the_hour(session: Session, row: RolloutRow) -> dict[tuple[int, int], Sums]:
     """Return the sums of both arms' tables since the beginning of the hour in which the step began."""
     return repository.sums_of_agents(
-        session, channel_id=row.channel_id, hours=(hour_of(row.step_began_at), _AS_OF_NOW),
+        session, channel_id=row.channel_id, hours=(hour_of(row.step_began_at), repository.AS_OF_NOW),
         serials=(row.baseline_serial, row.candidate_serial),
     )  # fmt: skip
 

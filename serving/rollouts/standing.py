@@ -6,9 +6,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from serving.database import RolloutRow
-from serving.rollouts.assignment import n_candidates
+from serving.rollouts.assignment import arm_of_block, n_candidates
 from serving.rollouts.decision import Clock
 from serving.rollouts.plan import Plan
+from serving.rollouts.statistics import Arm
 
 
 def plan_of(row: RolloutRow) -> Plan:
@@ -16,8 +17,19 @@ def plan_of(row: RolloutRow) -> Plan:
     return Plan.model_validate_json(row.plan)
 
 
+def arm_of(row: RolloutRow) -> Arm | None:
+    """Return the table of all servers by switchback: that of the block, or of a pause or the end. None by servers."""
+    if row.block is None:
+        return None
+    ended: dict[str, Arm] = {"paused": "baseline", "aborted": "baseline", "promoted": "candidate"}
+    return ended.get(row.state) or arm_of_block(str(row.id), row.block)
+
+
 def n_treated(row: RolloutRow) -> int:
-    """Return how many of the roll-out's servers have the candidate in its step."""
+    """Return how many of the roll-out's servers have the candidate in its step, by switchback all or none of them."""
+    arm = arm_of(row)
+    if arm is not None:
+        return row.n_servers if arm == "candidate" else 0
     plan = plan_of(row)
     return n_candidates(plan.steps[row.step].share, n_servers=row.n_servers, least_servers=plan.least_servers)
 

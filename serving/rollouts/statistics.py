@@ -70,6 +70,7 @@ class Unit:
     arm: what it was assigned. before: its sums before the roll-out, None if it had none. since: its sums with the
     assigned table since the step began, without those of a wash-out.
     pair: the number of its pair, for a block. silent_s: seconds since its last report, None if it never reported.
+    n_servers: how many servers its sums are of.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Unit:
     before: Sums | None = None
     pair: int | None = None
     silent_s: float | None = 0.0
+    n_servers: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from serving.rollouts.plan import Limit, Plan
+from serving.rollouts.plan import Limit, Plan, Switchback
 from serving.rollouts.statistics import Arm, Harm, Metric
 
 
@@ -98,13 +98,30 @@ def uneven(candidate: int, counted: int, *, share: float, p: float) -> str:
     )
 
 
-def silent(arm: Arm | str, n: int, *, of: int, plan: Plan) -> str:
-    """Say that too many servers of an arm do not report."""
+def uncovered_blocks(servers: Mapping[str, float]) -> str:
+    """Say that relatively few servers have figures in the blocks with the candidate. servers: the mean of each arm."""
+    return (
+        f"In a block with the candidate {servers['candidate']:.3g} servers have figures, and in one with the baseline "
+        f"{servers['baseline']:.3g}, in the mean. Some servers may not have applied the candidate."
+    )
+
+
+def silent(arm: Arm | str | None, n: int, *, of: int, plan: Plan) -> str:
+    """Say that too many servers of an arm do not report. arm: None for all servers."""
     if of == 0:
         return f"No server has the {arm}, so nothing can be compared."
     return (
-        f"{n} of the {of} servers with the {arm} have not reported for more than {_duration(plan.silent_s)}. At most "
+        f"{n} of the {of} servers{'' if arm is None else f' with the {arm}'} have not reported for more than "
+        f"{_duration(plan.silent_s)}. At most "
         f"{100 * plan.silent_share:.3g} % may be silent."
+    )
+
+
+def alternating(n_servers: int, switchback: Switchback) -> str:
+    """Say how a roll-out by switchback goes."""
+    return (
+        f"All {n_servers} servers alternate between both ensembles, in blocks of {_duration(switchback.block_s)}. The "
+        f"first {_duration(switchback.washout_s)} of a block do not count."
     )
 
 

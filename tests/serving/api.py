@@ -101,13 +101,16 @@ class Api:
         """Send one request."""
         return self.at_once(1, method, path, **request)[0]
 
+    def client(self) -> httpx.AsyncClient:
+        """A client of the application, for several requests in one event loop."""
+        transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
+        return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=self.headers)
+
     def at_once(self, number: int, method: str, path: str, **request: Any) -> list[httpx.Response]:
         """Send the same request several times, without waiting for an answer in between."""
-        request["headers"] = {**self.headers, **(request.get("headers") or {})}
 
         async def send() -> list[httpx.Response]:
-            transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            async with self.client() as client:
                 return await asyncio.gather(*(client.request(method, path, **request) for _ in range(number)))
 
         return asyncio.run(send())

@@ -284,7 +284,8 @@ def chosen(arguments: list[str]) -> AgentSettings:
 def test_option_wins_over_environment_over_file_over_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "agent.toml"
     path.write_text(
-        'url = "http://file"\ncca = "gr"\nchannel = "file"\nagent_id = "file"\nwait_s = 7\n', encoding="utf-8"
+        'url = "http://file"\ncca = "gr"\nchannel = "file"\nagent_id = "file"\nwait_s = 7\nlabels.site = "fra1"\n',
+        encoding="utf-8",
     )
     monkeypatch.setenv("CCATUNE_AGENT_CONFIG", str(path))
     monkeypatch.setenv("CCATUNE_REGISTRY_URL", "http://environment")
@@ -293,7 +294,10 @@ def test_option_wins_over_environment_over_file_over_default(tmp_path: Path, mon
     settings = chosen(["--agent-id", "option"])
     assert (settings.url, settings.ccas, settings.wait_s) == ("http://environment", ("gr",), 7)
     assert (settings.channel, settings.agent_id) == ("environment", "option")
-    assert settings.timeout_s == 10
+    assert (settings.timeout_s, settings.labels) == (10, {"site": "fra1"})
+    monkeypatch.setenv("CCATUNE_AGENT_LABELS", "site=ams1 rack=a3")
+    assert chosen([]).labels == {"site": "ams1", "rack": "a3"}
+    assert chosen(["--label", "site=lon1"]).labels == {"site": "lon1"}
     assert (settings.via, chosen(["--via", "proc"]).via) == ("auto", "proc")
     path.write_text('url = "http://file"\ncca = "gr"\nvia = "bpf"\n', encoding="utf-8")
     assert chosen([]).via == "bpf"

@@ -29,8 +29,9 @@ def report(api, agent_id="server-1", **changes):
 
 def test_the_latest_report_of_an_agent_is_listed_with_its_age(api):
     report(api, state="Starting")
+    assert api.get("/v1/agents").json()["items"][0]["labels"] == {}
     api.clock.advance(seconds=10)
-    report(api)
+    report(api, labels={"site": "fra1"})
     api.clock.advance(seconds=2.5)
     assert api.get("/v1/agents").json()["items"] == [
         {
@@ -39,6 +40,7 @@ def test_the_latest_report_of_an_agent_is_listed_with_its_age(api):
             "agent_id": "server-1",
             "received_at": "2026-03-01T12:00:10Z",
             "age_s": 2.5,
+            "labels": {"site": "fra1"},
             "run_id": None,
             "shared_id": False,
         }
@@ -92,7 +94,7 @@ def test_an_error_of_any_length_and_text_does_not_lose_the_report(api):
     "changes",
     [{"cca": "nothing"}, {"run_id": ""}, {"run_id": "r" * 65},
      {"state": ""}, {"state": "two words"}, {"offered_digest": "x"}, {"offered_serial": -1},
-     {"effective_serial": 2**63}, {"channel": ".."}],
+     {"effective_serial": 2**63}, {"channel": ".."}, {"labels": {"site": "a b"}}],
 )  # fmt: skip
 def test_an_invalid_report_is_a_422_problem(api, problem, changes):
     problem(report(api, **changes), status=422)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.serving.api import Api, Command
 from tests.serving.rollouts.test_service import AGENTS, PLAN, Fleet, report
+from tests.serving.rollouts.test_switchback import Switching
 from tests.serving.running import Running
 
 pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)]
@@ -38,6 +39,18 @@ def test_an_aborted_roll_out_is_explained_in_words_and_figures(api: Api, run_com
         status, _, errors = run_command("rollout", "resume", "gr", "champion", "--url", registry.url)
         assert status != 0
         assert "expected it to be paused for resume, it is aborted" in " ".join(errors.split())
+
+
+def test_a_switchback_shows_its_block_and_its_table(api: Api, run_command: Command) -> None:
+    fleet = Switching(api)
+    arm = fleet.get()["arm"]
+    with Running(api.database) as registry:
+        words = ("gr", "champion", "--url", registry.url)
+        assert f"block 1, {arm}" in run_command("rollout", "status", *words)[1]
+        out = " ".join(run_command("rollout", "explain", *words)[1].split())
+        assert f"It is running in block 1: all 2 servers are offered the {arm}." in out
+        out = " ".join(run_command("rollout", "pause", *words)[1].split())
+        assert "It is paused after block 1 until someone resumes, aborts or promotes it: all 2 servers are" in out
 
 
 def test_a_plan_is_rehearsed_and_then_begun(api: Api, run_command: Command, tmp_path: Path) -> None:

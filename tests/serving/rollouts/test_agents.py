@@ -27,13 +27,15 @@ def test_each_agent_applies_the_table_of_its_arm_and_no_older_serial_after_an_ab
     def serials(url: str) -> list[int]:
         for number, tree in enumerate(trees):
             # The agent chooses its own id and keeps it in its folder.
-            settings = settings_of(tmp_path / str(number), url, agent_id="")
+            settings = settings_of(tmp_path / str(number), url, agent_id="", labels={"site": f"site-{number % 2}"})
             settings.state_dir.parent.mkdir(exist_ok=True)
             Agent(settings, tree=tree, log=log_to(), boot_id="boot-1").run_once()
         return [int(header(tree.text)["serial"]) for tree in trees]
 
     with Running(api.database) as registry:
         assert serials(registry.url) == [1] * 10
+        agents = httpx.get(f"{registry.url}/v1/agents", timeout=30).json()["items"]
+        assert sorted(agent["labels"]["site"] for agent in agents) == ["site-0"] * 5 + ["site-1"] * 5
         answer = httpx.post(f"{registry.url}{CHAMPION}/rollouts", json={"digest": digest, "plan": PLAN}, timeout=30)
         assert answer.status_code == 201, answer.text
         begun = serials(registry.url)

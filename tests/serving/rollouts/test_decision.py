@@ -144,14 +144,17 @@ def test_a_required_gain_must_be_certain() -> None:
     assert action(fleet(), at(24 * HOUR_S), plan) == "advance"
 
 
-def switched(*, harm: float, pairs: int) -> tuple[Decision, Plan]:
+def switched(
+    *, harm: float, pairs: int, silent_s: tuple[float | None, ...] = (10.0, 10.0), n_servers: int = 2
+) -> tuple[Decision, Plan]:
+    """n_servers: those with figures in a block with the candidate, of two."""
     plan = Plan(steps=(Step(share=0.5, least_s=16 * HOUR_S, most_s=48 * HOUR_S),), switchback=Switchback())
     units = [
-        replace(unit, before=None, pair=pair)
+        replace(unit, before=None, pair=pair, n_servers=n)
         for pair in range(pairs)
-        for unit in (fleet(harm=harm)[pair], fleet()[100 + pair])
+        for unit, n in ((fleet(harm=harm)[pair], n_servers), (fleet()[100 + pair], 2))
     ]
-    return decide(units, plan, at(2 * pairs * HOUR_S, step=0)), plan
+    return decide(units, plan, at(2 * pairs * HOUR_S, step=0), silent_s=silent_s), plan
 
 
 def test_switchback_decides_on_pairs_of_blocks() -> None:
@@ -159,6 +162,16 @@ def test_switchback_decides_on_pairs_of_blocks() -> None:
     assert switched(harm=0.04, pairs=9)[0].action == "abort"
     assert switched(harm=0.0, pairs=7)[0].action == "continue"
     assert "servers" not in switched(harm=0.04, pairs=9)[0].reasons[0]
+
+
+def test_silent_servers_pause_a_switchback_and_missing_ones_are_not_passed_over() -> None:
+    silent = switched(harm=0.0, pairs=9, silent_s=(None, 10.0))[0]
+    assert silent.action == "pause"
+    assert silent.reasons[0].startswith("1 of the 2 servers have not reported for more than 30 minutes.")
+    assert silent.evidence["silent"] == {"servers": 1}
+    partial = switched(harm=0.0, pairs=9, n_servers=1)[0]
+    assert partial.action == "continue"
+    assert "In a block with the candidate 1 servers have figures, and in one with the baseline 2" in partial.reasons[1]
 
 
 def test_the_looks_of_a_step_end_with_its_time_and_are_as_many_as_planned() -> None:
@@ -179,6 +192,8 @@ def test_the_looks_of_a_step_end_with_its_time_and_are_as_many_as_planned() -> N
         ({"limits": [{"metric": "goodput", "margin": 0.1, "role": "signal"}]}, "at least one guardrail"),
         ({"limits": [{"metric": "goodput", "margin": 0.1}] * 2}, "each metric once"),
         ({"switchback": {}}, "one step by switchback"),
+        ({"switchback": {}, "steps": [{"share": 0.5, "most_s": 16 * 3600}]}, "a most_s of 61200 s, which 8 pairs"),
+        ({"switchback": {}, "steps": [{"share": 0.5}], "stratify_by": "site"}, "expected none by switchback"),
         ({"switchback": {"block_s": 600, "washout_s": 400}}, "at most half of block_s"),
         ({"must_improve": "goodput", "limits": [{"metric": "within_target", "margin": 0.1}]}, "a metric of the limits"),
     ],

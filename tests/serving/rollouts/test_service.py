@@ -28,8 +28,8 @@ PLAN = {
 }
 
 
-def report(api: Api, agent: str, *, serial: int, within: float, sequence: int) -> None:
-    """Send an agent's report, with the sums of flows that used the table with this serial."""
+def report_of(*, serial: int, within: float, sequence: int, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return an agent's report, with the sums of flows that used the table with this serial."""
     row = {"epochs": 100, "visits": 100, "time_us": 10**9, "bytes": 10**9, "segments": 10**6, "retransmitted": 5000,
            "delay_samples": 10_000, "delay_us": 10**8, "within_target": round(10_000 * within)}  # fmt: skip
     sums: dict[str, Any] = {
@@ -38,6 +38,12 @@ def report(api: Api, agent: str, *, serial: int, within: float, sequence: int) -
         **{name: [value] for name, value in row.items()},
     }  # fmt: skip
     body = {"cca": "gr", "channel": "champion", "state": "InSync", "effective_serial": serial, "sums": sums}
+    return body if labels is None else body | {"labels": labels}
+
+
+def report(api: Api, agent: str, **said: Any) -> None:
+    """Send an agent's report."""
+    body = report_of(**said)
     answer = api.request("POST", f"/v1/agents/{agent}/reports", json=body)
     assert answer.status_code == 204, answer.text
 
@@ -99,6 +105,19 @@ def test_only_the_servers_of_the_step_are_offered_the_candidate(api: Api) -> Non
     assert offered(api, ["server-99"]) == {"server-99": 1}
     assert api.get("/v1/channels").json()["items"][0]["serial"] == 1
     assert offered(api.other_process()) == serials
+
+
+def test_each_value_of_a_label_has_its_share_of_the_candidates(api: Api) -> None:
+    api.move(0)
+    digest = api.publish(1)
+    # Older agents report no labels.
+    sites = {agent: ("", "fra1", "ams1", "ams1")[number % 4] for number, agent in enumerate(AGENTS)}
+    for agent, site in sites.items():
+        report(api, agent, serial=1, within=0.9, sequence=1, labels={"site": site} if site else None)
+    body = {"digest": digest, "plan": PLAN | {"stratify_by": "site"}}
+    assert api.request("POST", ROLLOUTS, json=body).status_code == 201
+    treated = [sites[agent] for agent, serial in offered(api).items() if serial == 2]
+    assert sorted(treated) == [""] * 2 + ["ams1"] * 4 + ["fra1"] * 2
 
 
 def test_the_agent_of_a_token_counts_more_than_the_header(api: Api) -> None:
@@ -198,7 +217,6 @@ def test_too_few_servers_and_plans_that_cannot_run_are_refused(api: Api, problem
     step = {"share": 0.5, "most_s": 200 * HOUR_S}
     long = problem(api.request("POST", ROLLOUTS, json={"digest": digest, "plan": {"steps": [step]}}), status=409)
     assert "qos_agent_retention_days" in long["detail"]
-    problem(api.request("POST", ROLLOUTS, json={"digest": digest, "plan": {"stratify_by": "site"}}), status=409)
     problem(api.request("POST", ROLLOUTS, json={"digest": digest, "plan": {"steps": []}}), status=422)
     assert api.get(CHAMPION).json()["serial"] == 1
     assert api.request("PUT", CHAMPION, json={"digest": digest}).json()["serial"] == 2
@@ -238,10 +256,7 @@ def test_a_held_poll_ends_only_when_its_own_arm_changes(api: Api) -> None:
     tags = [api.get(CHAMPION, headers={AGENT_HEADER: agent}).headers["etag"] for agent in chosen]
 
     async def poll(agent: str, etag: str, wait_s: float) -> tuple[int, dict[str, Any]]:
-        import httpx
-
-        transport = httpx.ASGITransport(app=api.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=api.headers) as client:
+        async with api.client() as client:
             answer = await client.get(
                 CHAMPION, params={"wait": wait_s}, headers={AGENT_HEADER: agent, "If-None-Match": etag}
             )
