@@ -10,6 +10,8 @@ ENGINE := build/engine
 # The lock pins the build requirements too, so neither wheel needs a build environment of its own.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 UV := build/lock-tool/bin/uv
+# Images of containers often set it. Each program that the tests start would then compile all its modules anew.
+export PYTHONDONTWRITEBYTECODE :=
 COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	--python-version $(LOCK_PYTHON)
 
