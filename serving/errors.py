@@ -101,6 +101,10 @@ class RolloutNotFoundError(ServingError, status=404, slug="rollout-not-found", t
     """The channel has no roll-out with that number."""
 
 
+class ShadowMismatchError(ServingError, status=409, slug="shadow-mismatch", title="A comparison of other ensembles"):
+    """The end of a job that compares has no comparison of its ensemble with the baseline, and does not say why."""
+
+
 class IdempotencyKeyReusedError(
     ServingError, status=422, slug="idempotency-key-reused", title="Idempotency key of another request"
 ):
