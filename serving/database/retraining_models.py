@@ -37,9 +37,10 @@ class RetrainingPolicyRow(Base):
 class RetrainingRow(Base):
     """A retraining of a channel.
 
-    reasons: why it began, and after its end why it ended so: sentences, as JSON. objections: of the shadow gate, so.
+    reasons: why it began, and objections: why the roll-out needs a reason. Both are sentences, as JSON.
     baseline, candidate: digests. job_id: without a foreign key, because jobs are deleted some days after their end.
-    shadow: the comparison, as JSON. obstacle: why the next step of an automatic policy could not be done.
+    shadow: the comparison, as JSON. obstacle: why an automatic policy could not do the next step. outcome: why it ended
+    so.
     """
 
     __tablename__ = "retrainings"
@@ -59,6 +60,7 @@ class RetrainingRow(Base):
     objections: Mapped[str] = mapped_column(Text)
     rollout_id: Mapped[int | None] = mapped_column(BigId, ForeignKey(RolloutRow.id))
     obstacle: Mapped[str | None] = mapped_column(Text)
+    outcome: Mapped[str | None] = mapped_column(Text)
     note: Mapped[str] = mapped_column(Text)
     started_by: Mapped[str] = mapped_column(String(PRINCIPAL_CHARS))
     started_at: Mapped[datetime]

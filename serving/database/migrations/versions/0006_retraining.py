@@ -43,6 +43,7 @@ def upgrade() -> None:
         sa.Column("objections", sa.Text(), nullable=False),
         sa.Column("rollout_id", BigId, nullable=True),
         sa.Column("obstacle", sa.Text(), nullable=True),
+        sa.Column("outcome", sa.Text(), nullable=True),
         sa.Column("note", sa.Text(), nullable=False),
         sa.Column("started_by", sa.String(128), nullable=False),
         sa.Column("started_at", UtcDateTime(), nullable=False),
