@@ -237,8 +237,8 @@ def _print_policy(policy: Json) -> None:
     over = f" and the paths of {compare['paths']}" if compare["paths"] else ""
     trained = f" on {' '.join(policy['datasets'])}" if policy["datasets"] else ""
     _print_filled(
-        f"{policy['cca']}/{policy['channel']}: drift leads to a training of {policy['study']}{trained}, a comparison over "
-        f"{' '.join(compare['datasets'])}{over}, and a roll-out in {len(policy['plan']['steps'])} steps; {by}."
+        f"{policy['cca']}/{policy['channel']}: drift leads to a training of {policy['study']}{trained}, a comparison "
+        f"over {' '.join(compare['datasets'])}{over}, and a roll-out in {len(policy['plan']['steps'])} steps; {by}."
     )
 
 

@@ -145,9 +145,9 @@ def _compare_of(row: JobRow) -> JobCompare | None:
 def leased_compare(session: Session, compare: str) -> LeasedCompare:
     """Return a job's comparison with the baseline's document, for its runner. compare: as JSON."""
     wanted = JobCompare.model_validate_json(compare)
-    row = stored_ensembles.find(session, wanted.baseline)
-    assert row is not None  # noqa: S101 - ensembles are never deleted
-    return LeasedCompare(**wanted.model_dump(), document=json.loads(row.document))
+    found = stored_ensembles.cca_and_document(session, wanted.baseline)
+    assert found is not None  # noqa: S101 - ensembles are never deleted
+    return LeasedCompare(**wanted.model_dump(), document=json.loads(found[1]))
 
 
 def _begin(session: Session, row: JobRow, wanted: LeaseRequest, *, now: datetime, lease_s: float) -> None:
