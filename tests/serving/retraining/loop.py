@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A channel with a policy, whose twelve servers are in other states than in training, and a stand-in for a runner."""
+"""A channel with a policy, whose sixteen servers are in other states than in training, and a stand-in for a runner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 POLICY = {
     "study": "gr-demo", "datasets": ["made"], "compare": {"datasets": ["made"], "paths": "cellular"}, "plan": PLAN,
 }  # fmt: skip
-AGENTS = [f"server-{number:02}" for number in range(12)]
+AGENTS = [f"server-{number:02}" for number in range(16)]
 RETRAININGS = f"{CHAMPION}/retrainings"
 BASELINE = TRAINED.digest
 LEASE = "r" * 16
@@ -46,7 +46,7 @@ class Loop:
         if is_drifting:
             self.report()
 
-    def report(self, *, within: float = 0.9, agents: int = 12) -> None:
+    def report(self, *, within: float = 0.9, agents: int = 16) -> None:
         """Send reports of servers with the table that each is offered. All their flows are in one state."""
         self._sequence += 1
         serials = offered(self.api, AGENTS[:agents])
