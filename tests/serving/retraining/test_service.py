@@ -21,6 +21,10 @@ HOUR_S = 3600.0
 on_sqlite = pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)
 
 
+class _Killed(BaseException):
+    """Ends a transaction as a kill of the process does: nothing catches it."""
+
+
 def test_an_automatic_policy_leads_from_drift_to_promotion_and_then_rests(api: Api) -> None:
     loop = Loop(api, automatic=True)
     proposed = loop.round()
@@ -223,10 +227,10 @@ def test_two_processes_take_a_step_once_and_a_killed_one_leaves_nothing_half_don
     advance = service._advance
 
     def killed(*_arguments: object, **_options: object) -> None:
-        raise KeyboardInterrupt
+        raise _Killed
 
     monkeypatch.setattr(service, "_advance", killed)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(_Killed):
         loop.round()
     assert api.get("/v1/jobs").json()["items"] == [], "the job is queued with the state, or not at all"
     monkeypatch.setattr(service, "_advance", advance)
@@ -235,7 +239,7 @@ def test_two_processes_take_a_step_once_and_a_killed_one_leaves_nothing_half_don
     loop.train()
     assert loop.state() == "trained"
     monkeypatch.setattr(service, "_advance", killed)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(_Killed):
         loop.round()
     assert api.get(f"{CHAMPION}/rollouts").json()["items"] == []
     monkeypatch.setattr(service, "_advance", advance)
