@@ -89,6 +89,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "agents": LazyCommand("serving.commands.agents:agents", "serving", "List the agents and their last reports."),
     "qos": LazyCommand("serving.commands.qos:qos", "serving", "Show what the agents report of their flows."),
     "drift": LazyCommand("serving.commands.drift:drift", "serving", "Compare a channel's flows with its training."),
+    "retrain": LazyCommand("serving.commands.retrain:retrain", "serving", "Train a channel anew, up to its roll-out."),
     "jobs": LazyCommand("serving.commands.jobs:jobs", "serving", "Train studies as jobs of the registry."),
     "registry": LazyCommand("serving.commands.registry:registry", "serving", "Back up the registry's database."),
     "tokens": LazyCommand("serving.commands.access:tokens", "serving", "Make, list and revoke tokens of the registry."),

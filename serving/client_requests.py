@@ -112,6 +112,10 @@ class RegistryRequests:
         """Return the JSON answer to a request."""
         return _json(self._ask(method, path, json=body))
 
+    def remove(self, path: str) -> None:
+        """Delete what the path names."""
+        self._ask("DELETE", path)
+
     def ask_twice(self, method: str, path: str, *, body: Any, if_serial: int | None) -> Any:
         """Return the JSON answer to a write, which is repeated like `move`."""
         return _json(self._ask_twice(method, path, json=body, headers=condition(if_serial)))

@@ -101,6 +101,28 @@ class RolloutNotFoundError(ServingError, status=404, slug="rollout-not-found", t
     """The channel has no roll-out with that number."""
 
 
+class ShadowMismatchError(ServingError, status=409, slug="shadow-mismatch", title="A comparison of other ensembles"):
+    """The end of a job that compares has no comparison of its ensemble with the baseline, and does not say why."""
+
+
+class RetrainingPolicyNotFoundError(
+    ServingError, status=404, slug="retraining-policy-not-found", title="No policy of retraining"
+):
+    """The channel has no policy that says how it is trained anew."""
+
+
+class RetrainingNotFoundError(ServingError, status=404, slug="retraining-not-found", title="No such retraining"):
+    """The channel has no retraining with that number."""
+
+
+class RetrainingRunningError(ServingError, status=409, slug="retraining-running", title="A retraining is under way"):
+    """The channel has a retraining that has not ended."""
+
+
+class RetrainingStateError(ServingError, status=409, slug="retraining-state", title="Not in this state of retraining"):
+    """The retraining has ended, or is at another step than the request requires."""
+
+
 class IdempotencyKeyReusedError(
     ServingError, status=422, slug="idempotency-key-reused", title="Idempotency key of another request"
 ):

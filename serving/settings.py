@@ -134,6 +134,10 @@ class ServingSettings(BaseModel):
         default=30.0, ge=0.01, le=36_500, description="Time after its end after which a job is deleted with its logs."
     )
 
+    retraining_check_s: float = Field(
+        default=30.0, ge=0.1, le=86_400, description="How often channels with a policy of retraining are looked at."
+    )
+
     signing_key_file: Path | None = Field(
         default=None,
         description="Private key (PEM) with which the registry signs deployments. Only its owner may read the file.",

@@ -13,7 +13,7 @@ import click
 from emulation.options import FiniteRange
 from kmod.abi import ALGORITHMS
 from kmod.terminal import COLUMNS, echo, echo_wrapped
-from training.options import as_json_option, skip_bad_option, threads_option, traces_option
+from training.options import as_json_option, progress_file_option, skip_bad_option, threads_option, traces_option
 
 STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 TUNED = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]
@@ -37,8 +37,7 @@ BASES = [base for name in TUNED if (base := name.partition("_")[2])]
 @skip_bad_option
 @click.option("--keep-trials", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write all evaluated points into this .csv or .parquet")  # fmt: skip
-@click.option("--progress-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Keep a JSON file up to date with phase, done share, remaining time and best points")  # fmt: skip
+@progress_file_option
 @click.option("--within", "most_minutes", type=FiniteRange(0, min_open=True), metavar="MINUTES",
               help="Exit 1 when this run took longer; parts that were finished before do not count")  # fmt: skip
 @as_json_option

@@ -40,6 +40,11 @@ def recordings_of(paths: Sequence[Path], *, part: Part, skip_bad: bool = False) 
     return require_part(reading_of(paths, part=part, skip_bad=skip_bad), part=part)
 
 
+def terminal_of(progress_file: Path | None, *, quiet: bool) -> Terminal:
+    """Bars, and the same in a file if one is given (training/progress_file.py)."""
+    return Terminal(quiet=quiet) if progress_file is None else FileProgress(progress_file, quiet=quiet)
+
+
 def reading_of(paths: Sequence[Path], *, part: Part, skip_bad: bool) -> Reading:
     """One part of these paths, which may be empty; bad files that are left out are named on stderr."""
     reading = read_split(list(paths) or None, part=part, skip_bad=skip_bad)
@@ -92,7 +97,7 @@ def run_train(
     if keep_trials is not None:
         check_trials_path(keep_trials)
     began = time.monotonic()
-    with Terminal(quiet=quiet) if progress_file is None else FileProgress(progress_file, quiet=quiet) as terminal:
+    with terminal_of(progress_file, quiet=quiet) as terminal:
         recordings: list[Recording] = []
         unseen: list[Recording] = []
         if settings.workload.needs_recordings:

@@ -15,5 +15,9 @@ threads_option = click.option("--threads", type=click.IntRange(1), help="At most
 plot_option = click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw into this .png, .svg, .pdf"
 )
+progress_file_option = click.option(
+    "--progress-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Keep a JSON file up to date with phase, done share, remaining time and best points",
+)  # fmt: skip
 enforce_option = click.option("--enforce", is_flag=True, help="Exit 1 where a statement differs")
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")

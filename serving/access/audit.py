@@ -7,6 +7,8 @@
     delete-channel      channel CCA/NAME   channels/service.py
     ACTION-rollout      channel CCA/NAME   rollouts/service.py, channels/service.py; start, advance, pause, resume,
                                            abort or promote
+    ACTION-retraining   channel CCA/NAME   retraining/policies.py, retraining/service.py; set, remove, open, advance or
+                                           end
     sign                ensemble DIGEST    ensembles/signing.py
     add-root            root VERSION       roots/service.py
     remove-agent        agent ID           agents/service.py

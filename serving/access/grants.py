@@ -4,8 +4,10 @@
     scope     permits                                             limited by the token's
     publish   to publish ensembles                                ccas
     move      to move channels and to roll them back              ccas, channels
-    roll-out  to control staged roll-outs                         ccas, channels
+    roll-out  to control staged roll-outs, and to approve those   ccas, channels
+              of retraining and to set its policies
     train     to submit training jobs, and to cancel own ones     ccas
+              to start, approve and dismiss trainings anew        ccas, channels
     run-jobs  to run training jobs                                ccas
     report    to report the table in force in an agent's kernel   agent_id
     read      to read                                             ccas, channels; agent_id for agents and sums of flows

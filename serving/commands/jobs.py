@@ -16,7 +16,7 @@ import click
 
 from kmod.tables import Column
 from kmod.terminal import echo
-from serving.commands.options import connect_as, is_json, json_option, registry_options
+from serving.commands.options import connect, connect_as, is_json, json_option, registry_options
 from serving.commands.printing import Cells, print_answer, print_facts, print_table, short_digest, time_in_words
 from serving.jobs.client import JobsClient
 
@@ -45,9 +45,16 @@ def jobs() -> None:
 @click.option("--dataset", "datasets", multiple=True, help="Name of a dataset to train on; may be repeated.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Instead of the study's.")
 @click.option("--note", default="", help="Why, for those who read the list.")
+@click.option("--compare-with", metavar="DIGEST", help="After the training, run this ensemble beside it.")
+@click.option("--compare-dataset", "compare_datasets", multiple=True,
+              help="Name of a dataset to compare on; may be repeated.")  # fmt: skip
+@click.option("--paths", metavar="NAME", help="Compare over the paths of this model in configs/paths.")
 @registry_options
 @json_option
-def submit(*, study: str, datasets: tuple[str, ...], seed: int | None, note: str) -> None:
+def submit(
+    *, study: str, datasets: tuple[str, ...], seed: int | None, note: str, compare_with: str | None,
+    compare_datasets: tuple[str, ...], paths: str | None,
+) -> None:  # fmt: skip
     """Queue the training of the registered STUDY. This needs a token with the scope train.
 
     The registry's settings name the studies and datasets. The ensemble is published when the job is done.
@@ -55,9 +62,17 @@ def submit(*, study: str, datasets: tuple[str, ...], seed: int | None, note: str
     \b
     Example:
       ccatune jobs submit gr-demo --dataset cellular --note "links of May"
+      ccatune jobs submit gr-demo --dataset cellular --compare-with sha256:0123... --compare-dataset cellular
     """
+    if (compare_with is None) == bool(compare_datasets or paths) or bool(compare_with) != bool(compare_datasets):
+        raise click.UsageError("expected --compare-with and --compare-dataset together, and --paths only with both")
+    compare = None
+    if compare_with is not None:
+        with connect() as registry:
+            baseline = registry.whole_digest(compare_with)
+        compare = {"baseline": baseline, "datasets": compare_datasets, "paths": paths}
     with connect_as(JobsClient) as client:
-        job = client.submit(study, datasets=datasets, seed=seed, note=note)
+        job = client.submit(study, datasets=datasets, seed=seed, note=note, compare=compare)
     print_answer(job, lambda: echo(f"job {job['id']}: {job['state']}"))
 
 
@@ -267,10 +282,21 @@ def _facts(job: Json) -> Json:
         "runner": job["runner"],
         "attempt": job["attempt"] or None,
         "digest": job["digest"],
+        "compared": _compared(job),
         "error": job["error"],
         "note": job["note"],
     }
     return {name: value for name, value in shown.items() if value not in (None, "", [])}
+
+
+def _compared(job: Json) -> str:
+    """Return e.g. `with 0123456789ab over cellular`. A registry of an earlier version does not compare."""
+    compare = job.get("compare")
+    if compare is None:
+        return ""
+    done = {"done": "not compared with", "queued": "later with", "running": "later with"}.get(job["state"], "not with")
+    words = "with" if job.get("shadow") else done
+    return f"{words} {short_digest(compare['baseline'])} over {' '.join(compare['datasets'])}"
 
 
 def _print_logs(attempts: list[Json]) -> None:

@@ -22,6 +22,7 @@ from serving.database.models import (
 )
 from serving.database.qos_models import MAX_SUM, NONE, AgentQosRow, QosRow
 from serving.database.registry import open_database, registry_name
+from serving.database.retraining_models import RetrainingPolicyRow, RetrainingRow
 from serving.database.rollout_models import LeaseRow, RolloutBlockRow, RolloutEventRow, RolloutRow, RolloutServerRow
 
 __all__ = [
@@ -47,6 +48,8 @@ __all__ = [
     "PrincipalRow",
     "QosRow",
     "RegistryRow",
+    "RetrainingPolicyRow",
+    "RetrainingRow",
     "RolloutBlockRow",
     "RolloutEventRow",
     "RolloutRow",

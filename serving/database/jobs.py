@@ -30,6 +30,8 @@ class JobRow(Base):
     attempt: number of the latest lease, 0 before the first. losses: leases that ran out, or ended with a passing fault.
     lease: the random word of the runner that has the job, or had it at its end; None while the job is queued.
     progress: the latest progress of this attempt as JSON.
+    compare: what the ensemble is compared with, as JSON (serving/jobs/schemas.py, JobCompare). shadow: the comparison.
+    error: why it failed; of a job that is done, why there is no comparison.
     """
 
     __tablename__ = "jobs"
@@ -62,6 +64,8 @@ class JobRow(Base):
     ended_at: Mapped[datetime | None]
     digest: Mapped[str | None] = mapped_column(String(DIGEST_CHARS), ForeignKey(EnsembleRow.digest))
     error: Mapped[str | None] = mapped_column(Text)
+    compare: Mapped[str | None] = mapped_column(Text)
+    shadow: Mapped[str | None] = mapped_column(Text)
 
 
 class JobAttemptRow(Base):

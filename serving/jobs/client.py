@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 import httpx
+from pydantic import Field
 
 from kmod.ensemble import Ensemble
 from serving.client_requests import Answer, Json, RegistryRequests, read_answer, unless_none
 from serving.errors import LeaseLostError, RegistryClientError
-from serving.names import CcaName, ChannelName, DatasetName
+from serving.names import CcaName, ChannelName, DatasetName, DigestText
 
 # Answers after which the same report may succeed: a token that is renewed, and too many requests.
 _PASSING = {httpx.codes.UNAUTHORIZED, httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS}
@@ -26,6 +28,13 @@ class _Job(Answer):
     state: str
 
 
+class _Compare(Answer):
+    baseline: DigestText
+    document: Json
+    datasets: list[DatasetName]
+    paths: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] | None
+
+
 class _Leased(Answer):
     # The names become parts of paths and of a command line.
     registry: ChannelName
@@ -37,6 +46,8 @@ class _Leased(Answer):
     datasets: list[DatasetName]
     seed: int | None
     lease_s: float
+    # A registry of an earlier version does not send it.
+    compare: _Compare | None = None
 
 
 class _Beaten(Answer):
@@ -51,9 +62,12 @@ class _Logs(Answer):
 class JobsClient(RegistryRequests):
     """A client of one registry, for jobs. Errors are those of RegistryRequests."""
 
-    def submit(self, study: str, *, datasets: Sequence[str], seed: int | None = None, note: str = "") -> Json:
+    def submit(
+        self, study: str, *, datasets: Sequence[str], seed: int | None = None, note: str = "",
+        compare: Json | None = None,
+    ) -> Json:  # fmt: skip
         """Queue a job, once even if the request is repeated."""
-        body = {"study": study, "datasets": list(datasets), "note": note, **unless_none(seed=seed)}
+        body = {"study": study, "datasets": list(datasets), "note": note, **unless_none(seed=seed, compare=compare)}
         return read_answer(_Job, self._ask_twice("POST", "/v1/jobs", json=body))
 
     def jobs(self, *, state: str | None = None, study: str | None = None) -> Iterator[Json]:
@@ -75,7 +89,7 @@ class JobsClient(RegistryRequests):
 
     def lease(self, *, runner: str, lease: str, datasets: Sequence[str]) -> Json | None:
         """Lease a job for a runner, or None. A repeated request with the same lease gets the same job."""
-        body = {"runner": runner, "lease": lease, "datasets": list(datasets)}
+        body = {"runner": runner, "lease": lease, "datasets": list(datasets), "compares": True}
         answer = self._ask_twice("POST", "/v1/jobs/leases", json=body)
         return None if answer.status_code == httpx.codes.NO_CONTENT else read_answer(_Leased, answer)
 
@@ -95,10 +109,12 @@ class JobsClient(RegistryRequests):
         ensemble: Ensemble | None = None,
         error: str | None = None,
         log: str | None = None,
+        shadow: Json | None = None,
     ) -> Json:
         """End an attempt at a job. Raises also LeaseLostError and ReportRefusedError."""
         document = None if ensemble is None else ensemble.to_json()
-        body = {"lease": lease, "outcome": outcome, **unless_none(ensemble=document, error=error, log=log)}
+        said = unless_none(ensemble=document, error=error, log=log, shadow=shadow)
+        body = {"lease": lease, "outcome": outcome, **said}
         return read_answer(_Job, self._report(f"/v1/jobs/{job_id:d}/end", body, timeout_s=_END_TIMEOUT_S))
 
     def _report(self, path: str, body: Json, *, timeout_s: float) -> httpx.Response:

@@ -12,7 +12,6 @@ from serving.access.routes import LARGE_BODY, ApiRoute
 from serving.channels.schemas import IdempotencyKey, idempotency_of
 from serving.context import Context, InContext
 from serving.ensembles.service import prepare
-from serving.errors import DatasetNotFoundError
 from serving.http.openapi import LOCATION, answered
 from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
 from serving.http.problems import problems
@@ -29,7 +28,7 @@ from serving.jobs.schemas import (
     LeasedJob,
     LeaseRequest,
 )
-from serving.jobs.studies import read_study
+from serving.jobs.studies import read_study, require_datasets
 from serving.jobs.upkeep import JobUpkeep
 from serving.names import StudyName
 
@@ -56,12 +55,12 @@ async def submit_job(
     body: JobSubmit,
     idempotency_key: IdempotencyKey = None,
 ) -> JobRead:
-    """Queue the training of a registered study. Its ensemble is published when it is done; no channel moves."""
+    """Queue the training of a registered study. Its ensemble is published when it is done; no channel moves.
+
+    With `compare` the runner then runs it beside a published ensemble in the simulator.
+    """
     settings = context.settings
-    unknown = sorted(set(body.datasets) - set(settings.datasets))
-    if unknown:
-        known = ", ".join(settings.datasets) or "none"
-        raise DatasetNotFoundError(f"datasets: expected some of {known}, got {', '.join(unknown[:3])}")
+    require_datasets(settings.datasets, body.all_datasets)
     study = await context.reads.run(lambda: read_study(settings.studies, body.study))
     caller.require("train", cca=study.cca)
     row = await context.write(
@@ -121,10 +120,12 @@ async def lease_job(context: InContext, caller: JobRunner, body: LeaseRequest) -
     if row is None:
         return Response(status_code=status.HTTP_204_NO_CONTENT)
     own = ("id", "attempt", "study", "study_text", "cca", "seed")
+    compare = None if row.compare is None else await context.read(service.leased_compare, row.compare)
     return LeasedJob(
         registry=context.registry,
         datasets=row.datasets.split(),
         lease_s=settings.job_lease_s,
+        compare=compare,
         **{name: getattr(row, name) for name in own},
     )
 

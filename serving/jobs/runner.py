@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Runs jobs: leases one, trains it in a process, reports its progress, and hands in the ensemble.
 
-    lease -> folder -> training process -> end: done | failed | cancelled | interrupted | lost
-               |             |
+    lease -> folder -> training process -> comparison -> end: done | failed | cancelled | interrupted | lost
+               |             |                 |
+               |             |                 '-- a process, too; only for a job that compares
                |             '-- a heartbeat every sixth of the lease renews it, and says whether to stop
-               '-- an ensemble that a killed runner left here is handed in as it is
+               '-- an ensemble and a comparison that a killed runner left here are handed in as they are
+
+The ensemble of a comparison that fails is handed in with the reason, because its training took long.
 
 A runner that reaches no registry ends its training process two thirds of a lease after the last heartbeat that was
 answered began, that is before the registry gives the job to another runner. It hands in a finished ensemble whenever
@@ -20,6 +23,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from kmod.ensemble import Ensemble
 from serving.client_requests import Json
 from serving.errors import LeaseLostError, RegistryClientError
 from serving.jobs.client import JobsClient, ReportRefusedError
@@ -148,15 +152,32 @@ class Runner:
             if lease.is_cancelling or self.stop.wait(0.5):
                 return {"outcome": "cancelled" if lease.is_cancelling else "interrupted"}
         folder.note(f"attempt {job['attempt']} of job {job['id']} by {self._name}")
-        if (ensemble := folder.ensemble()) is not None:
-            return {"outcome": "done", "ensemble": ensemble}
-        process = folder.start(self._options)
+        if (ensemble := folder.ensemble()) is None:
+            status = self._attended(folder.start(self._options), folder, lease)
+            ensemble = folder.ensemble() if status == 0 else None
+            if ensemble is None:
+                return self._failure(status, folder, lease)
+        return {"ensemble": ensemble, "outcome": "done"} | self._compare(ensemble, folder, lease)
+
+    def _compare(self, ensemble: Ensemble, folder: JobFolder, lease: Lease) -> Json:
+        """Return what the comparison adds to the report, or the report of an attempt that ends without one."""
+        if not folder.needs_comparison(ensemble):
+            return {}
+        if (shadow := folder.shadow()) is None:
+            status = self._attended(folder.start_comparison(self._options), folder, lease)
+            shadow = folder.shadow() if status == 0 else None
+            if shadow is None:
+                failure = self._failure(status, folder, lease)
+                is_refused = failure["outcome"] == "failed"
+                return {"error": failure["error"]} if is_refused else {"ensemble": None, **failure}
+        return {"shadow": shadow}
+
+    def _attended(self, process: TrainingProcess, folder: JobFolder, lease: Lease) -> int:
         try:
-            status = self._attend(process, folder, lease)
+            return self._attend(process, folder, lease)
         except BaseException:
             process.kill()
             raise
-        return self._report(status, folder, lease)
 
     def _attend(self, process: TrainingProcess, folder: JobFolder, lease: Lease) -> int:
         phase = ""
@@ -170,10 +191,7 @@ class Runner:
             lease.beat(folder, progress, self._say)
         return status
 
-    def _report(self, status: int, folder: JobFolder, lease: Lease) -> Json:
-        ensemble = folder.ensemble() if status == 0 else None
-        if ensemble is not None:
-            return {"outcome": "done", "ensemble": ensemble}
+    def _failure(self, status: int, folder: JobFolder, lease: Lease) -> Json:
         if lease.is_cancelling or self.stop.is_set():
             return {"outcome": "cancelled" if lease.is_cancelling else "interrupted"}
         if status < 0:
@@ -195,6 +213,10 @@ class Runner:
                 self._say(f"job {job_id}: {error}")
                 if report["outcome"] != "done":
                     return
+                if "shadow" in report:
+                    said = f"the registry refused the comparison: {error}"[:_ERROR_CHARS]
+                    report = {"outcome": "done", "ensemble": report["ensemble"], "error": said}
+                    continue
                 report = {"outcome": "failed", "error": f"the registry refused the ensemble: {error}"[:_ERROR_CHARS]}
             except RegistryClientError as error:
                 self._say(f"job {job_id}: {error}")

@@ -13,7 +13,18 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from serving.database import LEASE_CHARS, JobRow
-from serving.names import EXAMPLE_DIGEST, AgentId, CcaName, DatasetName, DigestText, Note, PlainText, StudyName
+from serving.names import (
+    EXAMPLE_DIGEST,
+    EXAMPLE_DOCUMENT,
+    AgentId,
+    CcaName,
+    DatasetName,
+    DigestText,
+    Note,
+    PlainText,
+    StudyName,
+)
+from serving.rollouts.shadow import Shadow
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 # `interrupted`: the runner stops, and the job is queued again. `lost`: so is it after a passing fault, which counts.
@@ -25,7 +36,7 @@ MAX_LOG_CHARS = 16 * 1024
 MAX_SEED = 2**63 - 1
 
 _DATASETS = "Names of the datasets that it trains on."
-_ERROR = "Why it failed; null unless it did."
+_ERROR = "Why it failed, or why an ensemble that is done was not compared; null otherwise."
 
 LeaseWord = Annotated[
     str,
@@ -39,6 +50,28 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 _MetricName = Annotated[str, StringConstraints(max_length=64)]
 
 
+class Comparison(BaseModel):
+    """Over what two ensembles run in the simulator."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    datasets: list[DatasetName] = Field(
+        min_length=1, max_length=MAX_DATASETS, description="Names of the datasets, of which the validation part counts."
+    )
+    paths: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_-]{1,63}$",
+        description="Name of the path model in configs/paths; null for one path of 100 ms.",
+        examples=["cellular"],
+    )
+
+
+class JobCompare(Comparison):
+    """The comparison of a job's ensemble with a published one."""
+
+    baseline: DigestText
+
+
 class JobSubmit(BaseModel):
     """A request to train a registered study."""
 
@@ -50,6 +83,14 @@ class JobSubmit(BaseModel):
         default=None, ge=0, le=MAX_SEED, strict=True, description="Replaces the seed of the study.", examples=[7]
     )
     note: Note = ""
+    compare: JobCompare | None = Field(
+        default=None, description="After the training, run its ensemble beside this one.", examples=[None]
+    )
+
+    @property
+    def all_datasets(self) -> set[str]:
+        """The datasets that its runner needs."""
+        return {*self.datasets, *(self.compare.datasets if self.compare else ())}
 
 
 class BestPoint(BaseModel):
@@ -84,7 +125,7 @@ class JobProgress(BaseModel):
     best: list[BestPoint] = Field(max_length=64, description="Its best points, one for each delay class.")
 
 
-def _progress(value: object) -> object:
+def _of_json(value: object) -> object:
     return json.loads(value) if isinstance(value, str) else value
 
 
@@ -109,13 +150,20 @@ class JobRead(BaseModel):
     lease_until: datetime | None = Field(description="When its lease runs out (UTC); null unless it runs.")
     started_at: datetime | None = Field(description="When the first attempt began (UTC).")
     ended_at: datetime | None = Field(description="When it was done, failed or was cancelled (UTC).")
-    progress: Annotated[JobProgress | None, BeforeValidator(_progress)] = Field(
+    progress: Annotated[JobProgress | None, BeforeValidator(_of_json)] = Field(
         description="The latest progress of this attempt; null before its first heartbeat."
     )
     digest: DigestText | None = Field(
         description="Of the published ensemble; null unless it is done.", examples=[EXAMPLE_DIGEST]
     )
     error: str | None = Field(description=_ERROR, examples=[None])
+    compare: Annotated[JobCompare | None, BeforeValidator(_of_json)] = Field(
+        description="What the ensemble is compared with; null for a job that only trains.", examples=[None]
+    )
+    shadow: Annotated[Shadow | None, BeforeValidator(_of_json)] = Field(
+        description="The comparison in the simulator, as `ccatune rollout start --shadow` takes it; null without one.",
+        examples=[None],
+    )
 
     @classmethod
     def of(cls, row: JobRow) -> JobRead:
@@ -155,6 +203,15 @@ class LeaseRequest(BaseModel):
     datasets: list[DatasetName] = Field(
         max_length=10_000, description="The datasets that this runner has. It gets only jobs on these."
     )
+    compares: bool = Field(
+        default=False, description="Whether the runner can compare ensembles. Otherwise it gets no job with `compare`."
+    )
+
+
+class LeasedCompare(JobCompare):
+    """What a runner compares the ensemble with, after the training."""
+
+    document: dict[str, Any] = Field(description="The baseline's document.", examples=[EXAMPLE_DOCUMENT])
 
 
 class LeasedJob(BaseModel):
@@ -171,6 +228,7 @@ class LeasedJob(BaseModel):
     datasets: list[DatasetName] = Field(description=_DATASETS)
     seed: int | None = Field(description="Replaces the seed of the study; null keeps it.", examples=[None])
     lease_s: float = Field(description="Time after which the lease runs out without a heartbeat.", examples=[60.0])
+    compare: LeasedCompare | None = Field(description="The comparison after the training; null without one.")
 
 
 def _last_log(text: str) -> str:
@@ -214,7 +272,12 @@ class AttemptEnd(BaseModel):
     )
     ensemble: dict[str, Any] | None = Field(default=None, description="With `done`: the ensemble.", examples=[None])
     error: Annotated[PlainText, AfterValidator(_first_error)] | None = Field(
-        default=None, description="With `failed` and `lost`: why.", examples=["expected recordings, got none"]
+        default=None,
+        description="With `failed` and `lost`: why. With `done`: why the ensemble was not compared.",
+        examples=["expected recordings, got none"],
+    )
+    shadow: Shadow | None = Field(
+        default=None, description="With `done`: the comparison with the baseline.", examples=[None]
     )
     log: _Log | None = Field(default=None, description="The end of the attempt's log.")
 
@@ -222,6 +285,8 @@ class AttemptEnd(BaseModel):
     def _has_what_its_outcome_needs(self) -> AttemptEnd:
         if (self.ensemble is not None) != (self.outcome == "done"):
             raise ValueError("ensemble: expected one with the outcome `done`, and none with any other")
-        if (self.error is None) == (self.outcome in {"failed", "lost"}):
-            raise ValueError("error: expected it with the outcomes `failed` and `lost`, and none with any other")
+        if self.outcome != "done" and (self.error is None) == (self.outcome in {"failed", "lost"}):
+            raise ValueError("error: expected it with `failed` and `lost`, and none with `cancelled` and `interrupted`")
+        if self.shadow is not None and self.outcome != "done":
+            raise ValueError("shadow: expected one with the outcome `done` alone")
         return self

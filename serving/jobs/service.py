@@ -6,6 +6,7 @@
 - A lease ends when no heartbeat came for `job_lease_s`. The job is then queued again, and so it is if its runner stops.
 - A job fails if training refused its input, or if its lease was lost `job_losses` times.
 - A done job's ensemble is published in the transaction that ends the job. Channels do not move.
+- A job that compares goes to runners that say that they can. Its end has the comparison, or says why there is none.
 - A job whose cancellation was requested ends as cancelled, whatever its runner reports afterwards.
 - A principal has at most `jobs_per_principal` queued and running jobs.
 - A submission that is repeated with its idempotency key makes no second job, and a repeated end changes nothing.
@@ -23,18 +24,30 @@ from sqlalchemy.orm import Session
 from serving.access import audit
 from serving.access.grants import Caller, local_caller
 from serving.channels.schemas import Idempotency
+from serving.channels.service import require_ensemble
 from serving.database import EnsembleRow, JobAttemptRow, JobRow
+from serving.ensembles import repository as stored_ensembles
 from serving.ensembles import service as ensembles
 from serving.errors import (
     JobEndedError,
     JobNotFoundError,
     LeaseLostError,
     NotPermittedError,
+    ShadowMismatchError,
     TooManyJobsError,
     WrongAlgorithmError,
 )
 from serving.jobs import repository
-from serving.jobs.schemas import AttemptEnd, Heartbeat, JobState, JobSubmit, LeaseRequest, Outcome
+from serving.jobs.schemas import (
+    AttemptEnd,
+    Heartbeat,
+    JobCompare,
+    JobState,
+    JobSubmit,
+    LeasedCompare,
+    LeaseRequest,
+    Outcome,
+)
 from serving.jobs.studies import RegisteredStudy
 
 _SHOWN_ATTEMPTS = 20
@@ -56,6 +69,7 @@ def submit(
 
     Raises:
         TooManyJobsError: the principal has that many jobs already.
+        EnsembleNotFoundError, WrongAlgorithmError: the baseline is not published, or is of another algorithm.
         IdempotencyKeyReusedError: another request of the principal had the same idempotency key.
     """
     repository.lock_queue(session)
@@ -64,6 +78,9 @@ def submit(
         if known is not None:
             idempotency.require_same_request(known.request_digest, of=f"job {known.id}")
             return known
+    compare = wanted.compare
+    if compare is not None:
+        require_ensemble(session, compare.baseline, cca=study.cca)
     n_active = repository.n_active_of(session, by.name)
     if n_active >= most:
         raise TooManyJobsError(
@@ -85,10 +102,14 @@ def submit(
         is_cancelling=False,
         attempt=0,
         losses=0,
+        compare=None if compare is None else compare.model_dump_json(),
     )
     session.add(row)
     session.flush()
-    details = {"study": row.study, "datasets": row.datasets.split(), "seed": row.seed, "note": row.note}
+    details: dict[str, object] = {
+        "study": row.study, "datasets": row.datasets.split(), "seed": row.seed, "note": row.note
+    }  # fmt: skip
+    details |= {} if compare is None else {"compare": compare.model_dump()}
     _record(session, row, "submit-job", by=by, now=now, **details)
     return row
 
@@ -102,14 +123,31 @@ def lease(
     if held is not None:
         return held
     end_leases(session, now=now, most_losses=most_losses)
-    own = set(wanted.datasets)
     for candidate in repository.queued(session, within=by.grant):
-        if own.issuperset(candidate.datasets.split()):
+        if _can_run(wanted, candidate):
             row = repository.lock_queued(session, candidate.id)
             if row is not None:
                 _begin(session, row, wanted, now=now, lease_s=lease_s)
                 return row
     return None
+
+
+def _can_run(wanted: LeaseRequest, row: JobRow) -> bool:
+    compare = _compare_of(row)
+    needed = {*row.datasets.split(), *(compare.datasets if compare else ())}
+    return needed.issubset(wanted.datasets) and (compare is None or wanted.compares)
+
+
+def _compare_of(row: JobRow) -> JobCompare | None:
+    return None if row.compare is None else JobCompare.model_validate_json(row.compare)
+
+
+def leased_compare(session: Session, compare: str) -> LeasedCompare:
+    """Return a job's comparison with the baseline's document, for its runner. compare: as JSON."""
+    wanted = JobCompare.model_validate_json(compare)
+    found = stored_ensembles.cca_and_document(session, wanted.baseline)
+    assert found is not None  # noqa: S101 - ensembles are never deleted
+    return LeasedCompare(**wanted.model_dump(), document=json.loads(found[1]))
 
 
 def _begin(session: Session, row: JobRow, wanted: LeaseRequest, *, now: datetime, lease_s: float) -> None:
@@ -154,6 +192,7 @@ def end(
         JobNotFoundError, NotPermittedError.
         LeaseLostError: the runner has no lease of the job.
         WrongAlgorithmError: the ensemble belongs to another algorithm than the job.
+        ShadowMismatchError: the comparison is of other ensembles, or is missing.
     """
     row = _held(session, job_id, said.lease, by=by)
     if row.state != "running":
@@ -165,8 +204,10 @@ def end(
     elif ensemble is not None:
         if ensemble.cca != row.cca:
             raise WrongAlgorithmError(f"expected an ensemble of {row.cca}, got {ensemble.digest} of {ensemble.cca}")
+        _require_compared(row, said, digest=ensemble.digest)
         stored, _ = ensembles.publish(session, ensemble, by=by, now=now)
-        row.digest = stored.digest
+        row.digest, row.error = stored.digest, said.error
+        row.shadow = None if said.shadow is None else said.shadow.model_dump_json()
         _end(session, row, "done", outcome="done", now=now)
         _record(session, row, "finish-job", by=by, now=now, digest=stored.digest, attempt=row.attempt)
     elif said.outcome == "failed":
@@ -175,6 +216,15 @@ def end(
         error = said.error if said.outcome == "lost" else None
         _queue_again(session, row, error, outcome=said.outcome, by=by, now=now, most_losses=most_losses)
     return row
+
+
+def _require_compared(row: JobRow, said: AttemptEnd, *, digest: str) -> None:
+    compare, shadow = _compare_of(row), said.shadow
+    expected = None if compare is None or compare.baseline == digest else (compare.baseline, digest)
+    got = None if shadow is None else (shadow.baseline_digest, shadow.candidate_digest)
+    if got != expected and not (got is None and said.error is not None):
+        words = ["none" if one is None else f"one of {one[0]} with {one[1]}" for one in (expected, got)]
+        raise ShadowMismatchError(f"job {row.id}: shadow: expected {words[0]}, got {words[1]}")
 
 
 def cancel(session: Session, job_id: int, *, by: Caller, now: datetime) -> JobRow:

@@ -5,6 +5,8 @@
         study.yaml                the job's study
         gr.json.parts/            the journal of `ccatune train`, from which a later attempt continues
         gr.json                   the finished ensemble
+        baseline.json             what it is compared with, if the job compares
+        shadow.json               the comparison
         progress.json  log  lock
 
 If WORK is on storage that runners share, a job continues on any of them. The lock lets one training process at a time
@@ -23,7 +25,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +57,10 @@ class JobFolder:
 
     def __init__(self, work: Path, job: Json) -> None:
         """Name the folder, which `take` makes."""
-        content = canonical_json({name: job[name] for name in ("study_text", "datasets", "seed")})
+        self._compare: Json | None = job.get("compare")
+        named = {name: job[name] for name in ("study_text", "datasets", "seed")}
+        named |= {} if self._compare is None else {"compare": self._compare}
+        content = canonical_json(named)
         digits = hashlib.sha256(content).hexdigest()[:16]
         self._job = job
         self.path = work.resolve() / job["registry"] / f"{job['id']}-{digits}"
@@ -85,10 +90,21 @@ class JobFolder:
             return Ensemble.load(self.out) if self.out.exists() else None
         return None
 
+    def needs_comparison(self, ensemble: Ensemble) -> bool:
+        """Whether the job compares, and with another ensemble than this one."""
+        return self._compare is not None and self._compare["baseline"] != ensemble.digest
+
+    def shadow(self) -> Json | None:
+        """The finished comparison, or None. The half of a text that a kill leaves is no JSON object."""
+        return self._read("shadow.json")
+
     def progress(self) -> Json | None:
         """The latest progress, or None."""
+        return self._read("progress.json")
+
+    def _read(self, name: str) -> Json | None:
         with contextlib.suppress(OSError, ValueError):
-            found = json.loads((self.path / "progress.json").read_bytes())
+            found = json.loads((self.path / name).read_bytes())
             return found if isinstance(found, dict) else None
         return None
 
@@ -113,24 +129,43 @@ class JobFolder:
 
     def start(self, options: TrainingOptions) -> TrainingProcess:
         """Start `ccatune train` on the job. The folder must be locked."""
-        assert self._lock is not None, "take() comes first"  # noqa: S101
         study = self.path / "study.yaml"
         study.write_text(self._job["study_text"], encoding="utf-8")
-        (self.path / "progress.json").unlink(missing_ok=True)
-        words = ["train", self._job["cca"].partition("_")[0], "--study", study, "--out", self.out, "--resume", "--json"]
-        words += ["--progress-file", self.path / "progress.json"]
-        for name in self._job["datasets"]:
-            words += ["--traces", options.datasets[name].resolve()]
-        for option in ("threads", "executor", "address"):
+        words = ["train", self._job["cca"].partition("_")[0], "--study", study, "--out", self.out, "--resume"]
+        for option in ("executor", "address"):
             words += [] if getattr(options, option) is None else [f"--{option}", getattr(options, option)]
         words += [] if self._job["seed"] is None else ["--seed", self._job["seed"]]
-        # Without datasets `ccatune train` would take the default traces of the machine.
-        own = {} if self._job["datasets"] else {"CCATUNE_TRACES": str(self.path / "no-datasets")}
-        with self._log.open("ab") as log:
+        return self._start(words, options, datasets=self._job["datasets"], out=self._log)
+
+    def start_comparison(self, options: TrainingOptions) -> TrainingProcess:
+        """Start `ccatune evaluate --baseline` on the finished ensemble. The folder must be locked."""
+        compare = self._compare
+        assert compare is not None  # noqa: S101 - see needs_comparison
+        baseline, shadow = self.path / "baseline.json", self.path / "shadow.json"
+        baseline.write_text(json.dumps(compare["document"]), encoding="utf-8")
+        shadow.unlink(missing_ok=True)
+        words: list[object] = ["evaluate", self.out, "--baseline", baseline]
+        words += [] if compare["paths"] is None else ["--paths", compare["paths"]]
+        return self._start(words, options, datasets=compare["datasets"], out=shadow)
+
+    def _start(
+        self, words: Sequence[object], options: TrainingOptions, *, datasets: Sequence[str], out: Path
+    ) -> TrainingProcess:
+        """Start a command of training that reads these datasets. out: the file of its output."""
+        assert self._lock is not None, "take() comes first"  # noqa: S101
+        progress = self.path / "progress.json"
+        progress.unlink(missing_ok=True)
+        words = [*words, "--json", "--progress-file", progress]
+        for name in datasets:
+            words += ["--traces", options.datasets[name].resolve()]
+        words += [] if options.threads is None else ["--threads", options.threads]
+        # Without datasets the command would take the default traces of the machine.
+        own = {} if datasets else {"CCATUNE_TRACES": str(self.path / "no-datasets")}
+        with self._log.open("ab") as log, out.open("ab") as output:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "serving.jobs.child", str(os.getpid()), *map(str, words)],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=output,
                 stderr=log,
                 cwd=self.path,
                 env={**os.environ, **own},
@@ -142,7 +177,7 @@ class JobFolder:
 
 
 class TrainingProcess:
-    """A running `ccatune train`."""
+    """A running `ccatune train` or `ccatune evaluate`."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process

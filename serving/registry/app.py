@@ -16,6 +16,9 @@
     POST /v1/channels/{cca}/{name}/rollouts   move a channel in steps; GET lists the roll-outs
     GET  /v1/channels/{cca}/{name}/rollouts/{number}[/events]   get a roll-out, or what was done and why
     POST /v1/channels/{cca}/{name}/rollouts/{number}/{action}   pause, resume, abort or promote it
+    PUT  /v1/channels/{cca}/{name}/retraining    set how a channel is trained anew; GET, DELETE
+    POST /v1/channels/{cca}/{name}/retrainings   train a channel anew; GET lists its retrainings, /{number} gets one
+    POST /v1/channels/{cca}/{name}/retrainings/{number}/{action}   approve its training or roll-out, or dismiss it
     POST /v1/agents/{agent_id}/reports        report the table in force in an agent's kernel
     GET  /v1/agents                           list the latest report of each agent
     DELETE /v1/agents/{agent_id}              delete an agent's reports
@@ -66,6 +69,7 @@ from serving.jobs import endpoints as jobs
 from serving.qos import endpoints as qos
 from serving.registry import health
 from serving.registry.shortcut import Shortcut
+from serving.retraining import endpoints as retraining
 from serving.rollouts import endpoints as rollouts
 from serving.roots import endpoints as roots
 from serving.settings import ServingSettings
@@ -117,6 +121,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     qos.add_parts(context)
     drift.add_parts(context)
     jobs.add_parts(context)
+    retraining.add_parts(context)
     add_problem_handlers(app)
     # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
@@ -124,7 +129,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     app.add_middleware(AccessCheck, tokens=None if settings.open else tokens)
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
-    for resource in (ensembles, channels, rollouts, drift, roots, agents, qos, jobs, access):
+    for resource in (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, access):
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     app.include_router(health.router)
     _add_own_pages(app)

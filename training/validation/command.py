@@ -13,7 +13,14 @@ import click
 from emulation.options import FiniteRange, words_of
 from emulation.traces import Part, Recording
 from kmod.terminal import echo
-from training.options import as_json_option, plot_option, skip_bad_option, threads_option, traces_option
+from training.options import (
+    as_json_option,
+    plot_option,
+    progress_file_option,
+    skip_bad_option,
+    threads_option,
+    traces_option,
+)
 
 if TYPE_CHECKING:
     from kmod.ensemble import Ensemble
@@ -64,6 +71,7 @@ def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
 @click.option(
     "--data-dir", type=click.Path(path_type=Path), help="With --against: folder of the runs  [ENSEMBLE.against]"
 )
+@progress_file_option
 @as_json_option
 def evaluate(
     *,
@@ -85,6 +93,7 @@ def evaluate(
     datasets: tuple[str, ...],
     skip_bad: bool,
     data_dir: Path | None,
+    progress_file: Path | None,
     **choices: int,
 ) -> None:
     """Run flows over whole recordings with an ensemble of GR that adapts online.
@@ -110,6 +119,8 @@ def evaluate(
 
     if plot is not None:
         check_path(plot)
+    if progress_file is not None and baseline_file is None:
+        raise click.UsageError("--progress-file: expected it with --baseline")
     _require_fitting(
         baseline=baseline_file is not None, against=against is not None, has_paths=paths_name is not None,
         of_targets=require is not None or require_gain or levels, plot=plot is not None,
@@ -132,7 +143,8 @@ def evaluate(
 
     if baseline_file is not None:
         recordings = _chosen(paths, part=part, datasets=datasets, skip_bad=skip_bad)
-        _compare(Ensemble.load(baseline_file), ensemble, recordings, path=path, threads=threads, as_json=as_json)
+        _compare(Ensemble.load(baseline_file), ensemble, recordings, path=path, threads=threads, as_json=as_json,
+                 progress_file=progress_file)  # fmt: skip
         return
 
     require_targets(ensemble)
@@ -172,14 +184,16 @@ def _require_fitting(
 
 def _compare(
     baseline: Ensemble, candidate: Ensemble, recordings: list[Recording], *, path: LinkPath, threads: int | None,
-    as_json: bool,
+    as_json: bool, progress_file: Path | None,
 ) -> None:  # fmt: skip
-    from training.progress import Terminal
+    from training.commands import terminal_of
     from training.validation import shadow
 
     shadow.require_comparable(baseline, candidate)
-    with Terminal(quiet=as_json) as terminal:
-        terminal.phase("running flows", total=shadow.seconds_of(candidate, recordings))
+    total_s = shadow.seconds_of(candidate, recordings)
+    with terminal_of(progress_file, quiet=as_json) as terminal:
+        terminal.expect(total_s)
+        terminal.phase("comparing with the baseline", total=total_s)
         found = shadow.compare(baseline, candidate, recordings, path=path, threads=threads, progress=terminal.advance)
     echo(json.dumps(found, indent=1) if as_json else "\n".join(shadow.lines(found)))
 

@@ -9,7 +9,10 @@ import pytest
 
 from serving.access.check import PUBLIC_PATHS
 from serving.access.grants import SCOPES
+from serving.channels.repository import channel_for_move
+from serving.database import RetrainingRow
 from tests.serving.api import Api, make_ensemble
+from tests.serving.retraining.loop import POLICY
 from tests.serving.signing import Keys, add_root, add_signature, signature
 
 pytestmark = pytest.mark.service
@@ -22,6 +25,7 @@ ROOT = KEYS.envelope(publishers=[KEYS.publisher, KEYS.second_publisher])
 OF_CHANNEL, STAGED = "/v1/channels/{cca}/{name}", "/v1/channels/gr/staged"
 JOB = {"study": "gr-demo", "datasets": ["made"]}
 LEASE = "x" * 16
+FORCED = {"force": "nothing was compared"}
 TOKEN = {"principal": "p", "kind": "ci", "scopes": ["read"]}
 
 # Each operation of the API: its scope, and a request that the registry of `moved` answers with a success.
@@ -50,6 +54,19 @@ OPERATIONS = {
     ("get", f"{OF_CHANNEL}/rollouts/{{number}}"): ("read", f"{STAGED}/rollouts/1", None),
     ("get", f"{OF_CHANNEL}/rollouts/{{number}}/events"): ("read", f"{STAGED}/rollouts/1/events", None),
     ("post", f"{OF_CHANNEL}/rollouts/{{number}}/{{action}}"): ("roll-out", f"{STAGED}/rollouts/1/abort", {}),
+    ("put", f"{OF_CHANNEL}/retraining"): ("roll-out", f"{CHAMPION}/retraining", POLICY),
+    ("get", f"{OF_CHANNEL}/retraining"): ("read", f"{CHAMPION}/retraining", None),
+    ("post", f"{OF_CHANNEL}/retrainings"): ("train", f"{CHAMPION}/retrainings", {}),
+    ("get", f"{OF_CHANNEL}/retrainings"): ("read", f"{CHAMPION}/retrainings", None),
+    ("get", f"{OF_CHANNEL}/retrainings/{{number}}"): ("read", f"{STAGED}/retrainings/1", None),
+    ("post", f"{OF_CHANNEL}/retrainings/{{number}}/training"): (
+        "train",
+        "/v1/channels/gr/other/retrainings/2/training",
+        {},
+    ),
+    ("post", f"{OF_CHANNEL}/retrainings/{{number}}/roll-out"): ("roll-out", f"{STAGED}/retrainings/1/roll-out", FORCED),
+    ("post", f"{OF_CHANNEL}/retrainings/{{number}}/dismiss"): ("train", f"{CHAMPION}/retrainings/3/dismiss", {}),
+    ("delete", f"{OF_CHANNEL}/retraining"): ("roll-out", f"{CHAMPION}/retraining", None),
     ("post", "/v1/agents/{agent_id}/reports"): ("report", "/v1/agents/web-1/reports", REPORT),
     ("get", "/v1/agents"): ("read", "/v1/agents", None),
     ("get", "/v1/qos"): ("read", "/v1/qos", None),
@@ -86,6 +103,17 @@ def moved(api) -> Api:
     report(api, "web-9")
     for number in range(40):
         report(api, f"staged-{number}", channel="staged")
+    api.move(1, channel="other")
+    for channel, state in (("staged", "trained"), ("other", "proposed")):
+        assert api.request("PUT", f"/v1/channels/gr/{channel}/retraining", json=POLICY).is_success
+        with api.database.write() as session:
+            session.add(
+                RetrainingRow(
+                    channel=channel_for_move(session, cca="gr", name=channel), state=state, reasons="[]",
+                    objections="[]", baseline=make_ensemble(1).digest, candidate=DIGEST, note="", started_by="someone",
+                    started_at=api.clock(), changed_at=api.clock(),
+                )
+            )  # fmt: skip
     assert api.limited("train").request("POST", "/v1/jobs", json=JOB).is_success
     wanted = {"runner": "r", "lease": LEASE, "datasets": ["made"]}
     assert api.request("POST", "/v1/jobs/leases", json=wanted).status_code == 200

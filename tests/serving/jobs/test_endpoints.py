@@ -9,6 +9,7 @@ import pytest
 
 from serving.jobs.upkeep import JobUpkeep
 from tests.serving.api import Api, make_ensemble
+from tests.serving.retraining.loop import comparison
 
 pytestmark = pytest.mark.service
 
@@ -40,9 +41,9 @@ def submit(api: Api, **changes: object) -> int:
     return int(answer.json()["id"])
 
 
-def lease(api: Api, word: str, *, datasets: tuple[str, ...] = ("made",)):
+def lease(api: Api, word: str, *, datasets: tuple[str, ...] = ("made",), **further: object):
     """Ask for a job with a lease of this letter."""
-    body = {"runner": "trainer-1", "lease": word * 16, "datasets": datasets}
+    body = {"runner": "trainer-1", "lease": word * 16, "datasets": datasets, **further}
     return api.request("POST", f"{JOBS}/leases", json=body)
 
 
@@ -247,6 +248,36 @@ def test_an_ensemble_that_is_invalid_or_of_another_algorithm_is_not_published(ap
     problem(report(runner, job, "end", "a", outcome="done"), status=422)
     assert show(trainer, job)["state"] == "running"
     assert api.get("/v1/ensembles").json()["items"] == []
+
+
+def test_a_job_that_compares_goes_to_runners_that_can_and_ends_with_its_comparison(api, trainer, runner, problem):
+    baseline = api.publish(1)
+    compare = {"baseline": baseline, "datasets": ["made"], "paths": "cellular"}
+    job = submit(trainer, datasets=[], compare=compare)
+    assert lease(runner, "a").status_code == 204, "a runner of an earlier version"
+    assert lease(runner, "a", datasets=(), compares=True).status_code == 204
+    leased = lease(runner, "a", compares=True).json()
+    assert leased["compare"] == {**compare, "document": make_ensemble(1).to_json()}
+    problem(done(runner, job, "a"), status=409)
+    own = {"outcome": "done", "ensemble": make_ensemble(0).to_json()}
+    other = comparison(api.publish(2), baseline=baseline)
+    document = problem(report(runner, job, "end", "a", **own, shadow=other), status=409)
+    assert document["type"] == "urn:ccatune:problem:shadow-mismatch"
+    problem(report(runner, job, "end", "a", **own, shadow={**other, "targets": []}), status=422)
+    given = comparison(make_ensemble(0).digest, baseline=baseline)
+    ended = report(runner, job, "end", "a", **own, shadow=given).json()
+    assert (ended["state"], ended["shadow"], ended["compare"], ended["error"]) == ("done", given, compare, None)
+    # Nothing is compared with itself, and a comparison that fails leaves the ensemble and the reason.
+    for number, said in ((1, {}), (3, {"error": "no validation data"})):
+        job = submit(trainer, compare=compare)
+        lease(runner, "b", compares=True)
+        body = {"outcome": "done", "ensemble": make_ensemble(number).to_json(), **said}
+        ended = report(runner, job, "end", "b", **body).json()
+        assert (ended["state"], ended["shadow"], ended["error"]) == ("done", None, said.get("error"))
+    for changes, status in (
+        ({"baseline": make_ensemble(8).digest}, 404), ({"datasets": ["far"]}, 404), ({"paths": "x.yaml"}, 422),
+    ):  # fmt: skip
+        problem(trainer.request("POST", JOBS, json={**JOB, "compare": {**compare, **changes}}), status=status)
 
 
 def test_ended_jobs_are_deleted_in_time_and_no_later_job_has_their_id(api, trainer, runner, problem):

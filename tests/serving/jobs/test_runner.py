@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +19,10 @@ from serving.database import Database, migrate
 from serving.jobs.client import JobsClient
 from serving.jobs.runner import Lease, Runner
 from serving.jobs.work import JobFolder, TrainingOptions
+from serving.rollouts.shadow import Shadow
 from tests.prove.kill_jobs import kill_jobs
 from tests.prove.kill_trainer import STUDY, make_site
+from tests.serving.api import make_ensemble
 from tests.serving.running import Running
 
 pytestmark = pytest.mark.service
@@ -46,7 +49,9 @@ class Training:
             client,
             name=name,
             work=self.folder / "work",
-            options=TrainingOptions(datasets={"made": self.folder / "made-train"}, threads=1),
+            options=TrainingOptions(
+                datasets={"made": self.folder / "made-train", "unseen": self.folder / "made-validation"}, threads=1
+            ),
             poll_s=0.1,
             say=self.said.append,
         )
@@ -81,7 +86,9 @@ def training(tmp_path: Path) -> Iterator[Training]:
     (tmp_path / "studies" / "long.yaml").write_text(LONG, encoding="utf-8")
     database = Database(f"sqlite:///{tmp_path}/registry.db")
     migrate(database)
-    with Running(database, studies=tmp_path / "studies", datasets=["made", "far"], job_lease_s=LEASE_S) as registry:
+    with Running(
+        database, studies=tmp_path / "studies", datasets=["made", "unseen", "far"], job_lease_s=LEASE_S
+    ) as registry:
         found = Training(tmp_path, registry)
         yield found
         found.stop()
@@ -98,7 +105,13 @@ def test_a_job_that_was_stopped_goes_on_elsewhere_and_has_the_ensemble_of_ccatun
     words = ["train", "gr", "--study", folder / "studies" / "short.yaml", "--traces", folder / "made-train"]
     status, out, _ = run_command(*words, "--out", folder / "own.json", "--json", "--threads", "1")
     assert status == 0
-    job = training.client.submit("short", datasets=["made"])["id"]
+    (folder / "made-validation").mkdir()
+    shutil.copy(folder / "made-train" / "a.down", folder / "made-validation")
+    baseline = make_ensemble(0)
+    with RegistryClient(training.registry.url) as client:
+        client.publish(baseline)
+    compare = {"baseline": baseline.digest, "datasets": ["unseen"], "paths": "cellular"}
+    job = training.client.submit("short", datasets=["made"], compare=compare)["id"]
     training.start()
     training.wait(job, lambda _: any(folder.glob("work/lab/*/gr.json.parts/*/*.json")))
     training.stop()
@@ -107,6 +120,12 @@ def test_a_job_that_was_stopped_goes_on_elsewhere_and_has_the_ensemble_of_ccatun
     training.start(name="trainer-2")
     ended = training.wait(job, is_ended)
     assert (ended["state"], ended["digest"]) == ("done", json.loads(out)["digest"]), training.said
+    baseline.save(folder / "baseline.json")
+    words = ["evaluate", folder / "own.json", "--baseline", folder / "baseline.json", "--paths", "cellular", "--json"]
+    progress = folder / "compared.json"
+    status, out, _ = run_command(*words, "--traces", folder / "made-validation", "--progress-file", progress)
+    assert Shadow.model_validate(ended["shadow"]) == Shadow.model_validate_json(out)
+    assert json.loads(progress.read_bytes())["phase"] == "comparing with the baseline"
     with RegistryClient(training.registry.url) as client:
         assert client.ensemble(ended["digest"]).cca == "gr"
     first, second = training.client.logs(job)
