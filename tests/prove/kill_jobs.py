@@ -13,6 +13,9 @@ a finished ensemble is handed in. What must hold:
     same       every job ends as done, with the digest of the undisturbed ensemble
     told once  each job has one audit row of its submission and one of its end
 
+Meanwhile agents report sums of flows, and roll-outs follow each other (rolling_fleet.py). The controller of the
+roll-outs is in the registry's process.
+
 Limits: a killed process is not a lost power supply.
 """
 
@@ -40,7 +43,9 @@ from serving.client import RegistryClient
 from serving.errors import RegistryClientError
 from serving.jobs.client import JobsClient
 from tests.prove.kill_trainer import END_S, ROOT, ShortfallError, finish, make_site
+from tests.prove.rolling_fleet import RollingFleet
 
+REGISTRY = "lab"
 LEASE_S = 3
 RUNNERS = {"shared-1": "shared", "shared-2": "shared", "alone": "alone"}
 MAX_LIFE_S = 4.0
@@ -67,7 +72,8 @@ class Site:
         (folder / "studies").mkdir()
         (folder / "study.yaml").rename(folder / "studies" / "small.yaml")
         (folder / "serve.yaml").write_text(
-            f"studies: studies\ndatasets: [made]\njob_lease_s: {LEASE_S}\njob_losses: 1000\n", encoding="utf-8"
+            f"registry: {REGISTRY}\nstudies: studies\ndatasets: [made]\njob_lease_s: {LEASE_S}\njob_losses: 1000\n",
+            encoding="utf-8",
         )
 
     def start(self, name: str) -> None:
@@ -158,11 +164,13 @@ def kill_jobs(folder: Path, *, kills: int, seed: int, unfinished: int = 4) -> st
     sampler.start()
     killed: Counter[str] = Counter()
     seen: set[Path] = set()
+    fleet = RollingFleet(site.url, registry=REGISTRY)
     try:
         for name in ("registry", *RUNNERS):
             site.start(name)
         while not site.ask(lambda client: site.tend(client, submits=True)):
             time.sleep(0.2)
+        fleet.start()
         for number in range(kills):
             name = "registry" if number % 2 else chance.choice(list(RUNNERS))
             aimed = number % 4 < 2
@@ -180,8 +188,10 @@ def kill_jobs(folder: Path, *, kills: int, seed: int, unfinished: int = 4) -> st
             time.sleep(0.5)
             site.ask(lambda client: site.tend(client, submits=False))
         attempts = check_end(site, wanted)
+        rolled = fleet.finish()
     finally:
         sampler.stop.set()
+        fleet.stop.set()
         for process in site.processes.values():
             process.terminate()
         for process in site.processes.values():
@@ -191,7 +201,7 @@ def kill_jobs(folder: Path, *, kills: int, seed: int, unfinished: int = 4) -> st
     return (
         f"{killed['registry']} kills of the registry and {killed['runners']} of runners: {len(site.done)} jobs were "
         f"done in {attempts} attempts, each with the ensemble of the undisturbed run; none had two training processes "
-        "at once, and nothing acknowledged was lost or counted twice"
+        f"at once; {rolled}; nothing acknowledged was lost or counted twice"
     )
 
 

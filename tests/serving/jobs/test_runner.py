@@ -20,7 +20,6 @@ from serving.jobs.client import JobsClient
 from serving.jobs.runner import Lease, Runner
 from serving.jobs.work import JobFolder, TrainingOptions
 from serving.rollouts.shadow import Shadow
-from tests.prove.kill_jobs import kill_jobs
 from tests.prove.kill_trainer import STUDY, make_site
 from tests.serving.api import make_ensemble
 from tests.serving.running import Running
@@ -200,10 +199,6 @@ def raise_unreachable() -> None:
     from serving.errors import RegistryClientError
 
     raise RegistryClientError("expected an answer, got none")
-
-
-def test_killed_runners_and_registries_lose_no_job_and_train_none_twice(tmp_path):
-    assert kill_jobs(tmp_path, kills=3, seed=3, unfinished=2).startswith("1 kills of the registry and 2 of runners")
 
 
 def test_a_runner_that_cannot_write_its_folder_says_so_and_goes_on(training):
