@@ -15,16 +15,11 @@ from tests.vm.job import job
 from tests.vm.lines import DEBUG, FULL_LINES, LONG
 from tests.vm.subjects import GR, RTCP, RTCP_CUBIC, SIRA, SUBJECTS, Subject
 
-PROGRAMS = ["clients", "rules", "rights", "reload", "life", "follow", "recall", "storm", "record", "marks"]
-PROGRAMS += ["many"] if LONG or DEBUG else []
-# What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
-OWN_PROGRAMS = {
-    "roccet": ["record"],
-    "rtcp_cubic": ["clients"],
-    "rtcp_bbr": ["many"],
-    "rtcp_bbr3": ["record"],
-    "sira": ["record"],
-}
+PROGRAMS = ["clients", "rules", "rights", "reload", "life", "follow", "record"]
+PROGRAMS += ["recall", "storm", "marks", "many"] if LONG or DEBUG else []
+# What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's. The tier
+# bpf has recordings of all algorithms.
+OWN_PROGRAMS = {"rtcp_cubic": ["clients"]}
 # What the other lines have, by module: in the tier a table written, a flow under it, and its replay, all of them brief.
 BRIEF = {GR.cca: ["record"]}
 ESSENTIALS = {cca: ["record"] for cca in SUBJECTS} | {GR.cca: ["rules", "record"]}
