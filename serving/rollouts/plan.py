@@ -14,6 +14,8 @@ from serving.rollouts.statistics import LEAST_BASELINE, MetricName
 MOST_GROWTH = 5.0
 # Each block of a switchback is a deployment.
 MOST_BLOCKS = 1000
+# Blocks that are judged at least. The last of them is judged after the wash-out of the next one.
+_LEAST_BLOCKS = 2 * LEAST_BASELINE + 1
 # The registry itself in the record of a roll-out and in the audit log.
 JUDGE = "rollouts"
 _HOUR_S = 3600.0
@@ -131,8 +133,7 @@ class Plan(_Frozen):
             raise ValueError(f"steps: expected one step by switchback, got {len(self.steps)}")
         if self.stratify_by is not None:
             raise ValueError("stratify_by: expected none by switchback, where all servers have the same table")
-        # The last block is judged after the wash-out that follows it.
-        needed_s = (2 * LEAST_BASELINE + 1) * switchback.block_s
+        needed_s = _LEAST_BLOCKS * switchback.block_s
         longest_s = MOST_BLOCKS * switchback.block_s
         if not needed_s <= self.steps[0].most_s <= longest_s:
             raise ValueError(
@@ -152,10 +153,13 @@ class Plan(_Frozen):
     def next_look_s(self, step: int, last_look_s: float | None) -> float:
         """Return when the step is judged next, in seconds since it began. last_look_s: None before the first look.
 
-        The looks are at growing distances, from a quarter of the least time to the most time.
+        The looks are at growing distances, from a quarter of the least time to the most time. By switchback they begin
+        when there are enough blocks, because a look without figures would spend error probability for nothing.
         """
         wanted = self.steps[step]
         first_s = wanted.least_s / 4
+        if self.switchback is not None:
+            first_s = min(max(first_s, _LEAST_BLOCKS * self.switchback.block_s), wanted.most_s / 2)
         if last_look_s is None:
             return first_s
         growth: float = (wanted.most_s / first_s) ** (1 / (self.looks_per_step - 1))

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import count
 
 from sqlalchemy.orm import Session
 
@@ -37,7 +38,7 @@ from serving.errors import (
 )
 from serving.qos.schemas import hour_of
 from serving.rollouts import repository, switchback, wording
-from serving.rollouts.assignment import order_of
+from serving.rollouts.assignment import n_candidates, order_of
 from serving.rollouts.decision import Decision, decide, is_look_due
 from serving.rollouts.plan import Plan
 from serving.rollouts.schemas import RolloutAction, RolloutStart
@@ -168,8 +169,7 @@ def require_possible(plan: Plan, *, n_servers: int, kept_days: float) -> None:
     """Raise RolloutImpossibleError if so many servers cannot follow the plan, or the registry cannot judge it."""
     needed = 1
     if plan.switchback is None:
-        needed = round(max(LEAST_BASELINE, plan.least_servers) / (1 - plan.steps[-1].share))
-        needed = max(needed, 2 * plan.least_servers)
+        needed = next(number for number in count(2 * plan.least_servers) if _can_judge(plan, n_servers=number))
     if n_servers < needed:
         servers = "1 server that follows" if needed == 1 else f"{needed} servers that follow"
         raise RolloutImpossibleError(
@@ -182,6 +182,12 @@ def require_possible(plan: Plan, *, n_servers: int, kept_days: float) -> None:
             f"steps: expected a most_s of at most {(kept_days - 1) * 86400:g} s, because the registry keeps the sums "
             f"of single servers for {kept_days:g} days (`qos_agent_retention_days`), got {longest_s:g} s"
         )
+
+
+def _can_judge(plan: Plan, *, n_servers: int) -> bool:
+    """Whether each step leaves enough servers with the baseline."""
+    treated = (n_candidates(step.share, n_servers=n_servers, least_servers=plan.least_servers) for step in plan.steps)
+    return all(n_servers - n >= max(LEAST_BASELINE, plan.least_servers) for n in treated)
 
 
 def get(session: Session, *, cca: str, name: str, rollout_id: int) -> RolloutRow:

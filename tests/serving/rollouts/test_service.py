@@ -211,7 +211,7 @@ def test_too_few_servers_and_plans_that_cannot_run_are_refused(api: Api, problem
     api.move(0)
     digest = api.publish(1)
     few = problem(api.request("POST", ROLLOUTS, json={"digest": digest, "plan": PLAN}), status=409)
-    assert "expected at least 10 servers" in few["detail"]
+    assert "expected at least 13 servers" in few["detail"]
     for agent in AGENTS:
         report(api, agent, serial=1, within=0.9, sequence=1)
     step = {"share": 0.5, "most_s": 200 * HOUR_S}
