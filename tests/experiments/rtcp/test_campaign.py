@@ -13,15 +13,14 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from emulation import EmulationError, TraceError
+from emulation import EmulationError
 from emulation.run.simulator import simulate
 from emulation.scenario.model import LinkSpec, Scenario
 from emulation.scenario.path import GilbertElliott, Policer, SteppedPolicer
 from emulation.traces import Recording, Trace
-from experiments import rtcp
 from experiments.campaign import Case, Links, Store, judge
 from experiments.command import run_parts
-from experiments.rtcp import RTCP, links_of
+from experiments.rtcp import RTCP
 from experiments.rtcp.cells import PAIRS, Cell, RtcpResults
 from experiments.rtcp.detection import map_table
 from experiments.rtcp.disturbed import paths_table
@@ -274,17 +273,6 @@ def test_runs_without_a_limit_are_spread_over_recorded_time_and_take_all_buffers
     assert eager[0].flows[0].params["trigger_rounds"] == 1
     disturbed = scenarios_of(settings(), Cell("disturbed", "3g", "rtcp_bbr3", "acks10"), recordings)
     assert [(s.link.start_ms, s.link.acks.interval_ms) for s in disturbed] == [(10_000, 10), (0, 10)]
-
-
-def test_without_recorded_traces_made_ones_stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(rtcp, "default_traces", lambda: None)
-    monkeypatch.setattr(rtcp, "MADE_S", 60.0)
-    links = links_of(settings())
-    assert links.made
-    assert {name: len(found) for name, found in links.recordings.items()} == dict.fromkeys(settings().traced, 8)
-    (tmp_path / "other.down").write_text("1\n2\n", encoding="utf-8")
-    with pytest.raises(TraceError):
-        links_of(settings(), [tmp_path])
 
 
 def test_a_small_campaign_is_judged_drawn_and_tabled() -> None:
