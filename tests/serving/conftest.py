@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.routing import _IncludedRouter
+from starlette.routing import BaseRoute
 
 import ccatune
 from serving.access.grants import local_caller
@@ -25,6 +28,32 @@ from tests.serving.signing import Keys
 STUDIES = Path(__file__).resolve().parents[2] / "configs" / "studies"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def routes_are_built_once() -> Iterator[None]:
+    """FastAPI builds the routes of each application anew, for most of the time of a brief test. Here all are equal."""
+    build, built = _IncludedRouter._build_effective_context, dict[int, tuple[BaseRoute, Any]]()
+
+    def once(self: _IncludedRouter, route: BaseRoute) -> Any:
+        # The route is kept, so that no other one gets its id.
+        if id(route) not in built:
+            built[id(route)] = (route, build(self, route))
+        return built[id(route)][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_IncludedRouter, "_build_effective_context", once)
+        yield
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database file with the current schema, which is copied."""
+    path = tmp_path_factory.mktemp("template") / "registry.db"
+    database = Database(f"sqlite:///{path}")
+    migrate(database)
+    database.close()
+    return path
+
+
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSql]:
     """A PostgreSQL server for the session."""
@@ -37,7 +66,7 @@ def postgresql() -> Iterator[PostgreSql]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def new_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., str]:
+def new_database_url(request: pytest.FixtureRequest, tmp_path: Path, sqlite_template: Path) -> Callable[..., str]:
     """Makes databases of one kind: `new_database_url(migrated=False)` is an empty one."""
     if request.param == "postgresql":
         server = request.getfixturevalue("postgresql")
@@ -45,12 +74,10 @@ def new_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable
     numbers = itertools.count(1)
 
     def make(*, migrated: bool) -> str:
-        url = f"sqlite:///{tmp_path}/test{next(numbers)}.db"
+        path = tmp_path / f"test{next(numbers)}.db"
         if migrated:
-            database = Database(url)
-            migrate(database)
-            database.close()
-        return url
+            shutil.copy(sqlite_template, path)
+        return f"sqlite:///{path}"
 
     return make
 
