@@ -211,10 +211,12 @@ def _policy_of(path: Path, *, automatic: bool | None) -> Json:
         raise SettingsError(f"{path}: {where + ': ' if where else ''}{in_words(first)}") from error
 
 
+# The principal of what no person began.
+_ITSELF = "retraining"
 _STANDING = {
-    "proposed": "A training is proposed.",
+    "proposed": "A training is proposed. Approved, a job trains and compares; no server changes before the roll-out.",
     "training": "Job {job_id} trains a new ensemble and compares it with the baseline.",
-    "trained": "The ensemble {candidate} is trained.",
+    "trained": "The ensemble {candidate} is trained. Approved, a roll-out gives it to servers, step by step.",
     "rolling-out": "Roll-out {rollout_id} moves the channel to the ensemble {candidate}.",
 }
 _BY_ITSELF = {
@@ -233,20 +235,23 @@ _NEXT = {
 
 def _print_policy(policy: Json) -> None:
     compare = policy["compare"]
-    by = "the registry takes each step by itself" if policy["automatic"] else "each step waits for a person"
-    over = f" and the paths of {compare['paths']}" if compare["paths"] else ""
+    by = "the registry does this by itself" if policy["automatic"] else "training and roll-out each wait for a person"
+    over = f" with the path model {compare['paths']}" if compare["paths"] else ""
     trained = f" on {' '.join(policy['datasets'])}" if policy["datasets"] else ""
     _print_filled(
-        f"{policy['cca']}/{policy['channel']}: drift leads to a training of {policy['study']}{trained}, a comparison "
-        f"over {' '.join(compare['datasets'])}{over}, and a roll-out in {len(policy['plan']['steps'])} steps; {by}."
+        f"Policy of {policy['cca']}/{policy['channel']}: when its flows drift, train {policy['study']}{trained}, "
+        f"compare both ensembles on {' '.join(compare['datasets'])}{over}, and roll out by a plan of "
+        f"{len(policy['plan']['steps'])} steps; {by}."
     )
 
 
 def _print_standing(found: Json, *, automatic: bool = False) -> None:
     state = found["state"]
     said = {**found, "candidate": short_digest(found["candidate"])}
-    began = f"{time_in_words(found['started_at'])} UTC by {found['started_by']}"
-    echo(f"\nRetraining {found['id']} of {found['cca']}/{found['channel']}: {state}, begun {began}")
+    who = "the registry itself" if found["started_by"] == _ITSELF else found["started_by"]
+    began = f"{time_in_words(found['started_at'])} UTC by {who}"
+    echo(f"\nRetraining {found['id']} of {found['cca']}/{found['channel']}: {state}")
+    echo(f"Begun {began}")
     for reason in found["reasons"]:
         _print_filled(reason, bullet=True)
     if found["ended_at"] is not None:

@@ -192,7 +192,7 @@ def _delay_in_words(training: Training, row: DriftRow) -> str:
     return (
         f"In {where}, {100 * (row.late_share or 0):.1f} % of the delay samples are above the target, "
         f"{row.late_ratio:.1f} times the allowed {100 * row.allowed_late_share:.1f} % "
-        f"(the limit is {threshold:g} times)."
+        f"(more than {threshold:g} times counts as {row.verdict})."
     )
 
 

@@ -38,7 +38,7 @@ def worse(metric: Metric, harm: Harm, *, limit: Limit, unit: str) -> str:
     ends = "aborted" if limit.role == "guardrail" else "paused"
     return (
         f"{_compared(metric, harm, unit)} The plan tolerates at most {_amount(metric, limit.margin)} {metric.worse}, "
-        f"and by its interval the difference is no chance. The roll-out is therefore {ends}."
+        f"and by its interval the difference cannot be explained by chance. The roll-out is therefore {ends}."
     )
 
 

@@ -25,11 +25,11 @@ def test_an_aborted_roll_out_is_explained_in_words_and_figures(api: Api, run_com
         status, out, _ = run_command("rollout", "explain", "gr", "champion", "--url", registry.url)
         assert status == 0
         words = " ".join(out.split())
-        assert "aborted in step 1 of 1: all servers are offered the baseline again." in words
+        assert "aborted in step 1 of 1, with the candidate on 8 of 40 servers. All are offered the baseline" in words
         assert f"8 of 40 servers get the ensemble {fleet.digest}, the candidate." in words
         assert "is 9.9 percentage points lower on the 8 servers with the candidate (80.2 %) than on the 32" in words
         assert "12:15 UTC: abort, by the registry itself" in words
-        assert "the difference is no chance. The roll-out is therefore aborted." in words
+        assert "the difference cannot be explained by chance. The roll-out is therefore aborted." in words
         assert max(map(len, out.splitlines()[1:])) <= 80
         found = json.loads(run_command("rollout", "explain", "gr", "champion", "--json", "--url", registry.url)[1])
         assert [event["action"] for event in found["events"]] == ["start", "abort"]

@@ -71,7 +71,7 @@ def test_delay_is_judged_by_the_share_above_the_target(late, verdict):
     if verdict == "drifted":
         assert found.reasons[0] == (
             "In class 0, 10.1 % of the delay samples are above the target, 2.0 times the allowed 5.0 % "
-            "(the limit is 2 times)."
+            "(more than 2 times counts as drifted)."
         )
 
 

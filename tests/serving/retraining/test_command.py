@@ -36,8 +36,8 @@ def test_show_says_where_it_stands_why_and_what_to_do(
         monkeypatch.setenv("CCATUNE_REGISTRY_URL", registry.url)
         said = " ".join(run("set", *channel, "--policy", file).split())
         assert said == (
-            "gr/champion: drift leads to a training of gr-demo on made, a comparison over made and the paths of "
-            "cellular, and a roll-out in 1 steps; each step waits for a person."
+            "Policy of gr/champion: when its flows drift, train gr-demo on made, compare both ensembles on made with "
+            "the path model cellular, and roll out by a plan of 1 steps; training and roll-out each wait for a person."
         )
         assert run("show", *channel).endswith("One is proposed when its flows drift.\n")
         loop.round(after_s=0)
