@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from emulation.vm import BuiltModules, GuestError, GuestResult, build_modules, run_in_guest
+from tests.vm.lines import FULL_LINES
 from tests.vm.subjects import Subject
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -67,14 +68,17 @@ Found = dict[str, Outcome]
 
 
 def built_anew(line: str) -> BuiltModules:
-    """The line's modules, built from nothing with all warnings and sparse: once, for those who read the output, too."""
+    """The line's modules, built from nothing with all warnings: once, for those who read the output, too.
+
+    With sparse on the lines that run all programs.
+    """
     with BUILDING:
         return _built_anew(line)
 
 
 @cache
 def _built_anew(line: str) -> BuiltModules:
-    return build_modules(line, sparse=True, anew=True)
+    return build_modules(line, sparse=line in FULL_LINES, anew=True)
 
 
 def run_programs(

@@ -64,7 +64,7 @@ def of(program: str) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_the_modules_build_without_a_warning_under_all_warnings_and_sparse(line: str) -> None:
+def test_the_modules_build_without_a_warning_under_all_warnings(line: str) -> None:
     assert built_anew(line).warnings == []
 
 
