@@ -15,7 +15,8 @@ from tests.serving.api import Api, make_ensemble
 from tests.serving.retraining.loop import POLICY
 from tests.serving.signing import Keys, add_root, add_signature, signature
 
-pytestmark = pytest.mark.service
+# Who may do what is decided before the database is asked.
+pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)]
 
 CHAMPION = "/v1/channels/gr/champion"
 DIGEST = make_ensemble(0).digest
