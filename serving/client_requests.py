@@ -81,14 +81,16 @@ class RegistryRequests:
         # Errors show this URL, so it does not contain the user's name and password.
         self.url = str(parts.copy_with(userinfo=b"")).rstrip("/")
         self._sleep = sleep
+        is_https, is_here = parts.scheme == "https", _is_loopback(parts.host)
         self._http = httpx.Client(
             base_url=parts,
             timeout=timeout_s,
             # A proxy from the environment could not reach the loopback address of this machine.
-            trust_env=not _is_loopback(parts.host),
+            trust_env=not is_here,
             # The class prevents httpx from replacing the token by a password of the URL or of ~/.netrc.
             auth=None if token is None else _Bearer(token),
-            verify=ClientTls(tls or TlsFiles()).context() if parts.scheme == "https" else True,
+            # Without any TLS nothing is verified. To read the authorities' files would take longer than a request.
+            verify=ClientTls(tls or TlsFiles()).context() if is_https else not is_here,
         )
         limit_connecting(self._http)
 

@@ -101,7 +101,7 @@ def attacker() -> Iterator[Attacker]:
             headers = {name: self.headers[name] for name in ("Authorization", "Content-Type") if name in self.headers}
             url = made.upstream + self.path
             try:
-                got = httpx.request(self.command, url, headers=headers, content=content, timeout=30)
+                got = client.request(self.command, url, headers=headers, content=content)
                 status, body = got.status_code, got.content
             except httpx.HTTPError:
                 status, body = 502, b""
@@ -112,6 +112,8 @@ def attacker() -> Iterator[Attacker]:
             self.end_headers()
             self.wfile.write(body)
 
+    # One client, because each reads the files of all authorities; each request has a connection of its own.
+    client = httpx.Client(timeout=30, limits=httpx.Limits(max_keepalive_connections=0))
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     made.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -122,6 +124,7 @@ def attacker() -> Iterator[Attacker]:
         server.shutdown()
         server.server_close()
         thread.join()
+        client.close()
 
 
 class Scene:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A registry with accounts and signatures, fuzzed and killed; `make prove` does both at length"""
+"""A registry with accounts and signatures, fuzzed; `make prove` does it at length, and kills it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 pytestmark = pytest.mark.service
 
-KILLS = 4
 REQUESTS = 300
 
 
@@ -28,18 +27,8 @@ def run(repository, module, *options):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("options", [(), ("--postgresql",)], ids=["sqlite", "postgresql"])
-def test_requests_made_from_the_api_s_description_have_no_undocumented_answer(repository, options):
-    found = run(repository, "fuzz_api", "--requests", str(REQUESTS), *options)
+def test_requests_made_from_the_api_s_description_have_no_undocumented_answer(repository):
+    found = run(repository, "fuzz_api", "--requests", str(REQUESTS))
     assert found["failures"] == []
     assert found["requests"] >= REQUESTS
     assert found["accepted_by_operation"]["POST /v1/ensembles"] > 0
-
-
-def test_kills_of_registry_and_agents_lose_nothing_and_let_nothing_unsigned_in(repository):
-    found = run(repository, "kill_service", "--kills", str(KILLS), "--seed", "3")
-    assert found["failures"] == []
-    assert found["kills_of_registry"] + found["kills_of_agents"] == KILLS
-    assert found["kills_before_ready"] > 0
-    assert found["kills_of_agents"] == KILLS // 2
-    assert found["moves"] > 0

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Scenarios in the guest: our modules over real links, told as the simulator tells them."""
+"""Scenarios in the guest: our modules over real links, told as the simulator tells them.
+
+Only with CCATUNE_VM_LONG=1 (the campaign `vm`): by its own clock the guest takes minutes.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,11 @@ from emulation.run.simulator import simulate
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.vm.runner import emulate_each
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from tests.vm.lines import LONG
 
 pytestmark = pytest.mark.vm
+if not LONG:
+    __test__ = False
 
 THRESHOLD_US = 20_000
 
