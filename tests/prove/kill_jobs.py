@@ -182,11 +182,10 @@ def kill_jobs(folder: Path, *, kills: int, seed: int, unfinished: int = 4) -> st
             site.start(name)
             site.ask(lambda client: site.tend(client, submits=True))
         deadline_s = time.monotonic() + END_S
-        while site.unfinished:
+        while not site.ask(lambda client: site.tend(client, submits=False)) or site.unfinished:
             if time.monotonic() > deadline_s:
                 raise ShortfallError(f"{site.unfinished} jobs are not done")
             time.sleep(0.5)
-            site.ask(lambda client: site.tend(client, submits=False))
         attempts = check_end(site, wanted)
         rolled = fleet.finish()
     finally:
