@@ -200,7 +200,7 @@ def test_what_cannot_be_done_stays_with_its_obstacle_and_is_tried_again(api: Api
     found = loop.round() or {}
     assert (found["state"], "expected at least 13 servers" in found["obstacle"]) == ("trained", True)
     assert api.get(f"{CHAMPION}/rollouts").json()["items"] == []
-    assert "expected at least 10 servers" in problem(loop.approve("roll-out"), status=409)["detail"]
+    assert "expected at least 13 servers" in problem(loop.approve("roll-out"), status=409)["detail"]
     # A roll-out of someone else is in the way, and does not supersede.
     loop.report()
     other = {"digest": api.publish(8), "plan": POLICY["plan"]}
