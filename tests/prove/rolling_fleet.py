@@ -151,7 +151,7 @@ class RollingFleet(threading.Thread):
         return Counter({row["agent_id"]: int(row["epochs"]) for row in rows})
 
     def _items(self, path: str, **query: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._sent("GET", path, params={**query, "limit": "1000"}).json()["items"]
+        found: list[dict[str, Any]] = self._sent("GET", path, params={**query, "limit": "200"}).json()["items"]
         return found
 
     def _check_audit(self, started: int, *, ended: int) -> None:
