@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
 import click
 
 from kmod import tables
 from kmod.tables import Column
-from kmod.terminal import COLUMNS, echo
+from kmod.terminal import echo
 from serving.client import require_channel
 from serving.client_requests import Json
 from serving.commands.options import connect, json_option, registry_options
-from serving.commands.printing import Cells, print_answer, short_digest
+from serving.commands.printing import Cells, print_answer, print_reasons, short_digest
 
 _SHOWN_STATES = 10
 
@@ -72,8 +71,7 @@ def drift(*, channel: str, hours: int, enforce: bool) -> None:
 def _print(found: Json) -> None:
     echo(f"{found['cca']}/{found['channel']} serial {found['serial']} {short_digest(found['digest'])}, last "
          f"{found['hours']} hours: {found['verdict']}")  # fmt: skip
-    for reason in found["reasons"]:
-        echo(textwrap.fill(reason, COLUMNS, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False))
+    print_reasons(found["reasons"])
     most = sorted(found["states"], key=lambda row: -abs(row["share"] - row["training_share"]))[:_SHOWN_STATES]
     for rows, cells in ((most, _STATES), (found["rows"], _ROWS)):
         if rows:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kmod import tables
 from kmod.tables import Column
-from kmod.terminal import echo
+from kmod.terminal import COLUMNS, echo
 from serving.commands.options import is_json
 
 Json = dict[str, Any]
@@ -48,6 +49,17 @@ def print_table(rows: Iterable[Json], cells: Cells) -> None:
     found = list(rows)
     texts = ([cell(row) for cell in cells.values()] for row in found)
     print_answer(found, lambda: tables.print_table(list(cells), list(texts)))
+
+
+def print_filled(text: str) -> None:
+    """Print a paragraph."""
+    echo(textwrap.fill(text, COLUMNS, break_on_hyphens=False))
+
+
+def print_reasons(reasons: Iterable[str]) -> None:
+    """Print sentences as the items of a list."""
+    for reason in reasons:
+        echo(textwrap.fill(reason, COLUMNS, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False))
 
 
 def _facts_in_words(facts: Json, *, whole: str) -> None:

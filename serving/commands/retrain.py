@@ -3,22 +3,28 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import cast
 
 import click
-from pydantic import ValidationError
 
 from kmod.tables import Column
-from kmod.terminal import COLUMNS, echo
+from kmod.terminal import echo
 from kmod.yaml12 import load_yaml
 from serving.client_requests import Json
 from serving.client_retraining import ChannelRetraining, Step
+from serving.commands.documents import document_of
 from serving.commands.options import FILE, connect, json_option, registry_options
-from serving.commands.printing import Cells, print_answer, print_table, short_digest, time_in_words
-from serving.errors import SettingsError
-from serving.names import in_words
+from serving.commands.printing import (
+    Cells,
+    print_answer,
+    print_filled,
+    print_reasons,
+    print_table,
+    short_digest,
+    time_in_words,
+)
+from serving.retraining import ACTOR
 
 _RETRAININGS: Cells = {
     Column("retraining", "right"): lambda row: str(row["id"]),
@@ -203,16 +209,9 @@ def _policy_of(path: Path, *, automatic: bool | None) -> Json:
     data = load_yaml(path, what="policy")
     if isinstance(data, dict) and automatic is not None:
         data["automatic"] = automatic
-    try:
-        return RetrainingPolicy.model_validate(data).model_dump(mode="json")
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise SettingsError(f"{path}: {where + ': ' if where else ''}{in_words(first)}") from error
+    return document_of(RetrainingPolicy, data, path=path).model_dump(mode="json")
 
 
-# The principal of what no person began.
-_ITSELF = "retraining"
 _STANDING = {
     "proposed": "A training is proposed. Approved, a job trains and compares; no server changes before the roll-out.",
     "training": "Job {job_id} trains a new ensemble and compares it with the baseline.",
@@ -238,7 +237,7 @@ def _print_policy(policy: Json) -> None:
     by = "the registry does this by itself" if policy["automatic"] else "training and roll-out each wait for a person"
     over = f" with the path model {compare['paths']}" if compare["paths"] else ""
     trained = f" on {' '.join(policy['datasets'])}" if policy["datasets"] else ""
-    _print_filled(
+    print_filled(
         f"Policy of {policy['cca']}/{policy['channel']}: when its flows drift, train {policy['study']}{trained}, "
         f"compare both ensembles on {' '.join(compare['datasets'])}{over}, and roll out by a plan of "
         f"{len(policy['plan']['steps'])} steps; {by}."
@@ -248,30 +247,23 @@ def _print_policy(policy: Json) -> None:
 def _print_standing(found: Json, *, automatic: bool = False) -> None:
     state = found["state"]
     said = {**found, "candidate": short_digest(found["candidate"])}
-    who = "the registry itself" if found["started_by"] == _ITSELF else found["started_by"]
+    who = "the registry itself" if found["started_by"] == ACTOR else found["started_by"]
     began = f"{time_in_words(found['started_at'])} UTC by {who}"
     echo(f"\nRetraining {found['id']} of {found['cca']}/{found['channel']}: {state}")
     echo(f"Begun {began}")
-    for reason in found["reasons"]:
-        _print_filled(reason, bullet=True)
+    print_reasons(found["reasons"])
     if found["ended_at"] is not None:
-        _print_filled(f"It ended {time_in_words(found['ended_at'])} UTC as {state}. {found['outcome']}")
+        print_filled(f"It ended {time_in_words(found['ended_at'])} UTC as {state}. {found['outcome']}")
     else:
-        _print_filled(_STANDING[state].format_map(said))
+        print_filled(_STANDING[state].format_map(said))
     is_by_itself = automatic and not found["objections"] and state in _BY_ITSELF
     if found["objections"] and state == "trained":
         echo("Objections, against which a roll-out needs a person and a reason:")
-        for objection in found["objections"]:
-            _print_filled(objection, bullet=True)
+        print_reasons(found["objections"])
     if found["obstacle"]:
-        _print_filled(f"The next step could not be done yet, and is tried again: {found['obstacle']}")
+        print_filled(f"The next step could not be done yet, and is tried again: {found['obstacle']}")
     elif is_by_itself:
-        _print_filled(_BY_ITSELF[state])
+        print_filled(_BY_ITSELF[state])
     force = ' --force "REASON"' if found["objections"] and state == "trained" else ""
     for number, line in enumerate(() if is_by_itself else _NEXT.get(state, ())):
         echo(f"{'next:' if number == 0 else 'or:  '} {line.format_map(said)}{force if number == 0 else ''}")
-
-
-def _print_filled(text: str, *, bullet: bool = False) -> None:
-    first, later = ("  - ", "    ") if bullet else ("", "")
-    echo(textwrap.fill(text, COLUMNS, initial_indent=first, subsequent_indent=later, break_on_hyphens=False))

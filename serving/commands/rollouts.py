@@ -3,20 +3,28 @@
 
 from __future__ import annotations
 
-import textwrap
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from pydantic import ValidationError
 
 from kmod.tables import Column
-from kmod.terminal import COLUMNS, echo
+from kmod.terminal import echo
 from kmod.yaml12 import load_yaml
 from serving.client_requests import Json
 from serving.client_rollouts import ChannelRollouts
+from serving.commands.documents import document_of
 from serving.commands.options import FILE, connect, json_option, registry_options
-from serving.commands.printing import Cells, print_answer, print_table, short_digest, time_in_words
+from serving.commands.printing import (
+    Cells,
+    print_answer,
+    print_filled,
+    print_reasons,
+    print_table,
+    short_digest,
+    time_in_words,
+)
 from serving.errors import SettingsError
 from serving.rollouts.plan import JUDGE, Plan
 from serving.rollouts.shadow import Shadow
@@ -164,26 +172,16 @@ _add("promote", "Point the whole channel to the candidate at once, whatever the 
 
 
 def _plan_of(path: Path | None) -> Plan:
-    if path is None:
-        return Plan()
-    try:
-        return Plan.model_validate(load_yaml(path, what="plan"))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        message = first["msg"].removeprefix("Value error, ")
-        raise SettingsError(f"{path}: {where + ': ' if where else ''}{message}") from error
+    return Plan() if path is None else document_of(Plan, load_yaml(path, what="plan"), path=path)
 
 
 def _shadow_of(path: Path) -> Json:
+    expected = "expected what `ccatune evaluate --baseline --json` prints"
     try:
-        return Shadow.model_validate_json(path.read_bytes()).model_dump(mode="json")
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise SettingsError(
-            f"{path}: expected what `ccatune evaluate --baseline --json` prints: "
-            f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        ) from error
+        data = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise SettingsError(f"{path}: {expected}: {error}") from error
+    return document_of(Shadow, data, path=path, expected=expected).model_dump(mode="json")
 
 
 _BLOCKS = {
@@ -210,7 +208,7 @@ def _print_standing(found: Json) -> None:
         f"{short_digest(found['digest'])}, the candidate"
     )
     words = _NOW if found.get("block") is None else _BLOCKS
-    echo(textwrap.fill(words[found["state"]].format_map(found), COLUMNS))
+    print_filled(words[found["state"]].format_map(found))
 
 
 def _print_record(found: Json, events: Sequence[Json]) -> None:
@@ -218,15 +216,10 @@ def _print_record(found: Json, events: Sequence[Json]) -> None:
     for event in events:
         by = "the registry itself" if event["actor"] == JUDGE else event["actor"]
         echo(f"\n{time_in_words(event['at'])} UTC: {event['action']}, by {by}")
-        _print_reasons(event["reasons"])
+        print_reasons(event["reasons"])
 
 
 def _print_rehearsal(steps: Sequence[Json]) -> None:
     for step in steps:
         echo(f"step {step['step']}, {step['n_candidates']} servers: {step['action']}")
-        _print_reasons(step["reasons"])
-
-
-def _print_reasons(reasons: Sequence[str]) -> None:
-    for reason in reasons:
-        echo(textwrap.fill(reason, COLUMNS, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False))
+        print_reasons(step["reasons"])

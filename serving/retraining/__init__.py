@@ -8,3 +8,8 @@ proposed -> training -> trained -> rolling-out -> promoted | aborted
 
 Drift, jobs, the shadow gate and roll-outs do the work. Here is only what joins them.
 """
+
+from typing import Final
+
+# The registry itself in jobs, roll-outs and the audit log.
+ACTOR: Final = "retraining"

@@ -25,8 +25,7 @@ from serving.channels.service import Change
 from serving.channels.watch import ChannelWatch
 from serving.context import Context
 from serving.drift.service import ChannelDrift
-from serving.retraining import repository, service
-from serving.retraining.schemas import ACTOR
+from serving.retraining import ACTOR, repository, service
 from serving.rollouts.repository import take_lease
 
 _LEASE_NAME = "retraining"

@@ -12,11 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from serving.database import RetrainingPolicyRow, RetrainingRow
 from serving.jobs.schemas import MAX_DATASETS, Comparison
 from serving.names import CcaName, ChannelName, DatasetName, DigestText, Note, StudyName
+from serving.retraining import ACTOR
 from serving.rollouts.plan import Plan
 from serving.rollouts.shadow import Shadow
-
-# The registry itself in jobs, roll-outs and the audit log.
-ACTOR = "retraining"
 
 RetrainingState = Literal[
     "proposed", "training", "trained", "rolling-out",

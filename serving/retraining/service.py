@@ -43,8 +43,8 @@ from serving.errors import (
 from serving.jobs import repository as stored_jobs
 from serving.jobs import service as jobs
 from serving.jobs.schemas import JobCompare, JobSubmit
-from serving.retraining import policies, repository
-from serving.retraining.schemas import ACTOR, RetrainingPolicy, RetrainingState, policy_of, shadow_of
+from serving.retraining import ACTOR, policies, repository
+from serving.retraining.schemas import RetrainingPolicy, RetrainingState, policy_of, shadow_of
 from serving.rollouts import repository as stored_rollouts
 from serving.rollouts import service as rollouts
 from serving.rollouts.schemas import RolloutStart

@@ -71,7 +71,7 @@ def test_random_loss_and_sizes_and_times_side_by_side() -> None:
     two = scenario(FlowSpec(cca="cubic"), FlowSpec(cca="cubic", start_s=2, stop_s=5), warmup_s=0)
     sized = scenario(FlowSpec(cca="cubic", size_bytes=1_000_000), warmup_s=0)
     of_lossy, of_two, of_sized = emulate_many([lossy, two, sized], series_every_s=0.1)
-    # Every loss is resent, and none comes from the queue, which such a flow cannot fill, in slow start neither.
+    # Every loss is retransmitted. The queue loses nothing: such a flow cannot fill it, not even in slow start.
     assert of_lossy.lost_at_random == pytest.approx(0.02 * of_lossy.simulated_packets, rel=0.6)
     assert of_lossy.dropped == 0
     assert of_lossy.utilization < 0.9

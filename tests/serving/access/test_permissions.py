@@ -15,7 +15,7 @@ from tests.serving.api import Api, make_ensemble
 from tests.serving.retraining.loop import POLICY
 from tests.serving.signing import Keys, add_root, add_signature, signature
 
-# Who may do what is decided before the database is asked.
+# Scopes are checked before the database is read.
 pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)]
 
 CHAMPION = "/v1/channels/gr/champion"
