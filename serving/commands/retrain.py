@@ -101,6 +101,7 @@ def show(*, cca: str, name: str) -> None:
         if newest is None:
             echo("It never had a retraining. One is proposed when its flows drift.")
         else:
+            echo("")
             _print_standing(newest, automatic=policy["automatic"])
 
     print_answer({"policy": policy, "newest": newest}, print_all)
@@ -249,7 +250,7 @@ def _print_standing(found: Json, *, automatic: bool = False) -> None:
     said = {**found, "candidate": short_digest(found["candidate"])}
     who = "the registry itself" if found["started_by"] == ACTOR else found["started_by"]
     began = f"{time_in_words(found['started_at'])} UTC by {who}"
-    echo(f"\nRetraining {found['id']} of {found['cca']}/{found['channel']}: {state}")
+    echo(f"Retraining {found['id']} of {found['cca']}/{found['channel']}: {state}")
     echo(f"Begun {began}")
     print_reasons(found["reasons"])
     if found["ended_at"] is not None:
