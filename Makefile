@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 ENGINE := build/engine
 # The lock pins the build requirements too, so neither wheel needs a build environment of its own.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+NPM_LOCK := packaging/dashboard/package.json packaging/dashboard/package-lock.json
+DASHBOARD := serving/dashboard/static/vendor
 UV := build/lock-tool/bin/uv
 # Images of containers often set it. Each program that the tests start would then compile all its modules anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -32,7 +34,16 @@ $(VENV)/.demo-ready: requirements/demo.lock pyproject.toml packaging/debian-pack
 		$(PIP) install --quiet --no-deps --no-build-isolation --editable . && wait $$fetching
 	touch $@
 
-$(VENV)/.ready: $(VENV)/.demo-ready requirements/dev.lock requirements/agent.lock emulation/vm/kernel-lines.json
+# Without npm the pages of the dashboard have no scripts, and work nevertheless.
+$(DASHBOARD)/.ready: $(NPM_LOCK)
+	@mkdir -p build/dashboard $(DASHBOARD)
+	@cp $(NPM_LOCK) build/dashboard/
+	npm ci --prefix build/dashboard --ignore-scripts --no-audit --no-fund --silent
+	@cd build/dashboard/node_modules && cp htmx.org/dist/htmx.min.js uplot/dist/uPlot.iife.min.js uplot/dist/uPlot.min.css \
+		$(CURDIR)/$(DASHBOARD)/ && cat htmx.org/LICENSE uplot/LICENSE > $(CURDIR)/$(DASHBOARD)/LICENSES
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.demo-ready $(DASHBOARD)/.ready requirements/dev.lock requirements/agent.lock emulation/vm/kernel-lines.json
 	PYTHON=$(PYTHON) packaging/debian-packages
 	$(PYTHON) packaging/guest_files.py
 	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
