@@ -88,8 +88,8 @@ class Guard:
     - The Host header must contain a loopback name or a configured one. This stops DNS rebinding, where a page lets its
       own name resolve to 127.0.0.1. The check is off if the registry listens to others and no name is configured.
     - A write with an Origin header must come from the host and port that its Host header names.
-    - A write to a page (/ui/...) must have an Origin, or Sec-Fetch-Site without one, so that only pages of this host send
-      forms. It must not come from a page without TLS if it is sent with TLS itself.
+    - A write to a page (/ui/...) must have an Origin, or Sec-Fetch-Site without one, so that only pages of this host
+      send forms. It must not come from a page without TLS if it is sent with TLS itself.
 
     host_names: the names that a Host header may contain; None allows any.
     """

@@ -6,8 +6,8 @@
     none, and a write    401
     log-in page, set-up link, static files    need no session
 
-Each request costs one query by a unique index, so a session that any process has ended is refused with the next request.
-Requests that are still held notice it, too. The time of the last use is written at most once a minute.
+Each request costs one query by a unique index, so a session that any process has ended is refused with the next
+request. Requests that are still held notice it, too. The time of the last use is written at most once a minute.
 
 The forms of the pages without a session have no CSRF token: the `Guard` (serving/http/layers.py) accepts them from
 pages of this host alone. A registry without accounts (`ccatune serve --open`) admits every request.

@@ -11,8 +11,8 @@ browser by guessing. One address cannot reach the limit of a name, and a name is
 Passkeys and the provider are not limited by name, because they cannot be guessed.
 
 An attempt is counted before the password is checked, and taken back if it was right: attempts at the same time cannot
-exceed the limit together. The answer is the same whether the person does not exist, is disabled, has no password, or has
-another one, and it takes the same time.
+exceed the limit together. The answer is the same whether the person does not exist, is disabled, has no password, or
+has another one, and it takes the same time.
 
 Limits: each process counts for itself, and forgets its counts when it ends.
 """
@@ -106,6 +106,21 @@ class LogIns:
         self._failures.pop(name, None)
         return found
 
+    async def confirm(self, caller: Caller, password_hash: str | None, password: str) -> None:
+        """Check the password of a person who is logged in once more.
+
+        Raises:
+            LogInRefusedError: it is another one.
+            TooManyAttemptsError: too many attempts of the session have failed.
+            BusyError: too many passwords are being checked.
+        """
+        key = f"session {caller.grant.session_id}"
+        _require_unblocked([(self._browsers, key)])
+        self._browsers.refused(key)
+        if not await self._context.part(Passwords).verify(password_hash, password):
+            raise LogInRefusedError("expected the present password, got another; enter it again")
+        self._browsers.taken_back(key)
+
     def require_unblocked(self, browser: Browser) -> None:
         """Check that the address may try to log in. Raises TooManyAttemptsError."""
         _require_unblocked([(self._addresses, browser.address)])
@@ -125,9 +140,12 @@ class LogIns:
         failures.row_at_s, n_failed, failures.since_row = self._monotonic(), failures.since_row, 0
         caller = Caller(_ANONYMOUS, request_id, browser.address)
         target = "unknown person" if name is None else f"person {name}"
-        await self._context.write(
-            audit.record, by=caller, action="fail-log-in", target=target, now=self._context.clock(), attempts=n_failed
-        )
+        now = self._context.clock()
+
+        def write(session: Session) -> None:
+            audit.record(session, by=caller, action="fail-log-in", target=target, now=now, attempts=n_failed)
+
+        await self._context.write(write)
 
     async def note_refused_proof(self, browser: Browser, *, request_id: str | None) -> None:
         """Count an attempt with a passkey or by the provider that failed."""

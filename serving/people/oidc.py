@@ -9,7 +9,8 @@ A person is known by issuer and subject. At the first log-in an account is made 
 name that a principal has already is refused, so that nobody can choose a name to become somebody else. The groups in
 `oidc_role_claim` give the role at each log-in. Without one of `oidc_roles` the log-in is refused.
 
-Limits: a person whom the provider has disabled keeps a session until it expires, or an administrator disables the person.
+Limits: a person whom the provider has disabled keeps a session until it expires, or an administrator disables the
+person here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, get_args
+from typing import Any, cast, get_args
 from urllib.parse import urlencode
 
 import httpx
@@ -119,7 +120,7 @@ class Provider:
             repository.delete_expired_one_time(session, now=now)
             if repository.number_of_one_time(session, _KIND) >= _MAX_STATES:
                 raise BusyError("expected fewer log-ins at once; try again later")
-            return service.new_one_time(session, _KIND, now=now, lifetime_s=STATE_S, **details)
+            return service.new_one_time(session, _KIND, now=now, lifetime_s=STATE_S, details=details)
 
         query = {
             "response_type": "code",
@@ -134,7 +135,7 @@ class Provider:
         endpoint = metadata["authorization_endpoint"]
         return Started(f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}", browser_word)
 
-    async def finish(self, request: Request, browser: Browser, *, browser_word: str | None) -> tuple[NewSession, str]:
+    async def finish(self, request: Request, browser: Browser) -> tuple[NewSession, str]:
         """Return the session of the person whom the provider confirms, and the page to show.
 
         Raises:
@@ -146,8 +147,8 @@ class Provider:
             repository.use_one_time, digest_text(query.get("state", "")), kind=_KIND, now=self._context.clock()
         )
         details = {} if used is None else json.loads(used[1])
-        is_same_browser = browser_word is not None and secrets.compare_digest(
-            digest_text(browser_word), str(details.get("browser", ""))
+        is_same_browser = browser.provider_word is not None and secrets.compare_digest(
+            digest_text(browser.provider_word), str(details.get("browser", ""))
         )
         if not is_same_browser or query.get("iss", self._issuer) != self._issuer or "code" not in query:
             raise LogInRefusedError(_REFUSED)
@@ -191,7 +192,7 @@ class Provider:
         parameters = {"nonce": nonce, "client_id": self._client_id, "access_token": access_token}
         try:
             registry = jws.JWSRegistry(algorithms=allowed, strict_check_header=False)
-            decoded = jwt.decode(token, KeySet.import_key_set(self._keys), registry=registry)
+            decoded = jwt.decode(token, KeySet.import_key_set(cast("Any", self._keys)), registry=registry)
             claims = CodeIDToken(decoded.claims, decoded.header, expected, parameters)
             claims.validate(now=int(self._context.clock().timestamp()), leeway=_LEEWAY_S)
         except (JoseError, ValueError, KeyError, TypeError) as error:

@@ -25,8 +25,8 @@ _MIN_NAME_CHARS = 4
 
 
 def normal(password: str) -> str:
-    """Return the password in the form that is hashed, which is the same for every keyboard (NFKC)."""
-    return unicodedata.normalize("NFKC", password)
+    """Return the password in the form that is hashed: the same for every keyboard (NFKC), without spaces around it."""
+    return unicodedata.normalize("NFKC", password.encode("utf-8", "replace").decode("utf-8").strip())
 
 
 def require_good(password: str, *, name: str) -> None:
@@ -43,6 +43,11 @@ def require_good(password: str, *, name: str) -> None:
     lowered, lowered_name = text.casefold(), name.casefold()
     if len(name) >= _MIN_NAME_CHARS and lowered_name in lowered:
         raise PasswordRefusedError("password: expected one without the person's name in it; choose another")
+
+
+def hash_now(password: str) -> str:
+    """Return the hash of a password, for a command that has no event loop."""
+    return PasswordHasher().hash(normal(password))
 
 
 class Passwords:

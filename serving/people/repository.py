@@ -165,5 +165,5 @@ def delete_one_time(session: Session, principal_id: int, *, kind: str) -> None:
     session.execute(statement, execution_options=_WITHOUT_SYNC)
 
 
-def _people() -> Select[tuple[PersonRow]]:
+def _people() -> Select[PersonRow]:
     return select(PersonRow).join(PersonRow.principal).options(contains_eager(PersonRow.principal))

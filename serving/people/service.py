@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
@@ -104,7 +105,13 @@ def set_up_word(session: Session, person: PersonRow, *, now: datetime) -> str:
 
 
 def new_one_time(
-    session: Session, kind: str, *, now: datetime, lifetime_s: float, principal_id: int | None = None, **details: object
+    session: Session,
+    kind: str,
+    *,
+    now: datetime,
+    lifetime_s: float,
+    principal_id: int | None = None,
+    details: Mapping[str, object] | None = None,
 ) -> str:
     """Make a word that is used once, and return it."""
     word = new_word()
@@ -113,7 +120,7 @@ def new_one_time(
             digest=digest_text(word),
             kind=kind,
             principal_id=principal_id,
-            details=json.dumps(details),
+            details=json.dumps(dict(details or {})),
             expires_at=now + timedelta(seconds=lifetime_s),
         )
     )

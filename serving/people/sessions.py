@@ -3,6 +3,7 @@
 
     ccatune_session   random word of the session; ends with the browser, the log-out, or the expiry on the server
     ccatune_device    random word that stays for 90 days: this browser has logged in before (login.py)
+    ccatune_provider  random word of a log-in that has led this browser to the provider (oidc.py)
 
 Over https both names begin with `__Host-`, so that no other host and no unencrypted answer can set them. Scripts cannot
 read them (HttpOnly). They are sent with the first request of a link from another site (SameSite=Lax): with Strict,
@@ -31,6 +32,7 @@ from serving.settings import ServingSettings
 DEVICE_DAYS = 90
 _SESSION = "ccatune_session"
 _DEVICE = "ccatune_device"
+_PROVIDER = "ccatune_provider"
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Browser:
     is_https: bool
     session_word: str | None = field(default=None, repr=False)
     device_word: str | None = field(default=None, repr=False)
+    provider_word: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ def browser_of(scope: Scope) -> Browser:
         is_https=is_https,
         session_word=cookies.get(_name(_SESSION, is_https=is_https)),
         device_word=cookies.get(_name(_DEVICE, is_https=is_https)),
+        provider_word=cookies.get(_name(_PROVIDER, is_https=is_https)),
     )
 
 
@@ -71,6 +75,11 @@ def set_cookies(response: Response, new: NewSession, browser: Browser) -> None:
     """Give the browser the words of its session."""
     _set(response, _SESSION, new.word, browser, max_age_s=None)
     _set(response, _DEVICE, new.device_word, browser, max_age_s=DEVICE_DAYS * 86_400)
+
+
+def set_provider_cookie(response: Response, word: str, browser: Browser, *, max_age_s: int) -> None:
+    """Give the browser the word of a log-in by the provider, which only this browser can then complete."""
+    _set(response, _PROVIDER, word, browser, max_age_s=max_age_s)
 
 
 def remove_cookie(response: Response, browser: Browser) -> None:

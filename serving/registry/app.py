@@ -30,14 +30,17 @@
     POST /v1/tokens                           make a token
     GET  /v1/tokens                           list the tokens
     DELETE /v1/tokens/{id}                    revoke a token
-    DELETE /v1/principals/{name}              revoke all tokens of a principal
+    DELETE /v1/principals/{name}              revoke all tokens of a principal, and end its sessions
+    POST /v1/people                           make the account of a person; GET lists them
+    PUT  /v1/people/{name}/role               change the role of a person; POST .../reset lets it set the password anew
     GET  /v1/audit                            list the changes, each with who made it
     GET  /healthz  /v1/docs  /v1/openapi.json
     GET  /ui/...                              pages for people (serving/dashboard)
     GET  /                                    redirects to /ui/
 
 HEAD is answered on each path that has a GET.
-Every path but those of the last two lines needs a token (access/check.py), unless the settings say `open`.
+Every path of the API but those of the last line of it needs a token (access/check.py), and every page a session of a
+person (people/gate.py), unless the settings say `open`.
 """
 
 from __future__ import annotations
@@ -68,6 +71,9 @@ from serving.http.front import FrontedApplication
 from serving.http.layers import LOOPBACK_NAMES, Guard, Heads, RequestIds
 from serving.http.problems import add_problem_handlers, problems
 from serving.jobs import endpoints as jobs
+from serving.people import endpoints as people
+from serving.people import parts as people_parts
+from serving.people.gate import PageGate
 from serving.qos import endpoints as qos
 from serving.registry import health
 from serving.registry.shortcut import Shortcut
@@ -79,6 +85,9 @@ from serving.signatures import PrivateKey
 
 # More requests than these wait in front of a thread pool only if the database has stopped.
 _MAX_QUEUED = 1000
+# A hash takes 64 MiB, and some 50 ms.
+_HASH_THREADS = 2
+_MAX_QUEUED_HASHES = 64
 
 _DESCRIPTION = (
     "Ensembles are immutable and known by the digest of their content. Channels point to one; each move is a "
@@ -99,6 +108,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
         SettingsError: the registry name in the settings differs from the one in the database, or the newest root
             document does not name the signing key.
         SignatureError: the signing key cannot be read, or others may read it.
+        SecretError: the secret of the provider of OpenID Connect cannot be read, or others may read it.
         DatabaseError: the database does not answer.
     """
     app = FrontedApplication(
@@ -124,18 +134,19 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     drift.add_parts(context)
     jobs.add_parts(context)
     retraining.add_parts(context)
+    people_parts.add_parts(context)
     dashboard.add_parts(context)
     add_problem_handlers(app)
     # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
     app.add_middleware(Guard, host_names=_host_names(settings))
-    app.add_middleware(AccessCheck, tokens=None if settings.open else tokens)
+    app.add_middleware(AccessCheck, tokens=None if settings.open else tokens, pages=PageGate(context))
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
-    for resource in (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, access):
+    for resource in (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, access, people):
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     app.include_router(health.router)
-    for pages in dashboard.ROUTERS:
+    for pages in (*dashboard.ROUTERS, *people_parts.PAGES):
         app.include_router(pages)
     _add_own_pages(app)
     return app
@@ -154,6 +165,7 @@ def _context(database: Database, settings: ServingSettings, *, clock: Clock) -> 
         clock=clock,
         reads=WorkPool("reads", threads=n_readers, max_queued=_MAX_QUEUED, max_queue_s=patience_s),
         writes=WorkPool("writes", threads=n_writers, max_queued=_MAX_QUEUED, max_queue_s=patience_s),
+        hashes=WorkPool("passwords", threads=_HASH_THREADS, max_queued=_MAX_QUEUED_HASHES, max_queue_s=patience_s),
     )
 
 
