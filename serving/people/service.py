@@ -98,6 +98,20 @@ def add_person(
     return row
 
 
+def make_admin(session: Session, name: str, password_hash: str, *, by: Caller, now: datetime) -> None:
+    """Make a person with the role admin, or give an existing one this role and password.
+
+    Raises PrincipalConflictError: the principal of that name is disabled, or no human.
+    """
+    row = repository.person(session, name)
+    if row is None:
+        add_person(session, name, "admin", password_hash=password_hash, must_change=False, by=by, now=now)
+        return
+    reset(session, name, password_hash=password_hash, by=by, now=now)
+    row.must_change = False
+    set_role(session, name, "admin", by=by, now=now)
+
+
 def set_up_word(session: Session, person: PersonRow, *, now: datetime) -> str:
     """Return the word of a new set-up link. Earlier links of the person are no longer accepted."""
     repository.delete_one_time(session, person.principal_id, kind=SET_UP)
