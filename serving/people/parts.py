@@ -7,6 +7,7 @@ from fastapi import APIRouter
 
 from serving.context import Context
 from serving.people import account_page, log_in_pages, people_page
+from serving.people.gate import PageGate
 from serving.people.login import LogIns
 from serving.people.oidc import Provider
 from serving.people.passwords import Passwords
@@ -23,5 +24,6 @@ def add_parts(context: Context) -> None:
     """
     context.add(Passwords(context))
     context.add(LogIns(context))
+    context.add(PageGate(context))
     if context.settings.oidc_issuer is not None:
         context.add(Provider(context))

@@ -140,7 +140,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
     app.add_middleware(Guard, host_names=_host_names(settings))
-    app.add_middleware(AccessCheck, tokens=None if settings.open else tokens, pages=PageGate(context))
+    app.add_middleware(AccessCheck, tokens=None if settings.open else tokens, pages=context.part(PageGate))
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
     for resource in (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, access, people):
