@@ -32,7 +32,7 @@ class SmallProvider:
     )
     spoilt: dict[str, Any] = field(default_factory=dict)
     algorithm: str = "RS256"
-    key: Any = KEY
+    key: Any = field(default_factory=lambda: KEY)
     signing_key: Any = None
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     exchanges: list[dict[str, str]] = field(default_factory=list)
