@@ -75,7 +75,7 @@ def arrivals(session: Session, *, cca: str, channel: str, serial: int) -> Sequen
     query = select(AgentRow.effective_serial, AgentRow.effective_since).where(
         AgentRow.cca == cca, AgentRow.channel == channel, AgentRow.offered_serial <= serial
     )
-    return session.execute(query).tuples().all()
+    return [(serial, since) for serial, since in session.execute(query)]
 
 
 def delete_agent(session: Session, agent_id: str) -> int:

@@ -6,9 +6,30 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from serving.context import Context
-from serving.dashboard import assets, events, fleet, overview
+from serving.dashboard import (
+    assets,
+    channel_forms,
+    channels,
+    ensembles,
+    events,
+    fleet,
+    overview,
+    rollout_start,
+    rollouts,
+)
 
-ROUTERS: tuple[APIRouter, ...] = (assets.router, events.router, overview.router, fleet.router)
+# Of two paths that fit, the first one answers: `rollouts/start` before `rollouts/{number}`.
+ROUTERS: tuple[APIRouter, ...] = (
+    assets.router,
+    events.router,
+    overview.router,
+    fleet.router,
+    channels.router,
+    channel_forms.router,
+    rollout_start.router,
+    rollouts.router,
+    ensembles.router,
+)
 
 
 def add_parts(context: Context) -> None:
