@@ -93,8 +93,9 @@ def plan_in_words(plan: Plan) -> list[str]:
     """Say what a plan does."""
     said = []
     if plan.switchback is not None:
-        said.append(f"All servers alternate between both ensembles in blocks of {duration(plan.switchback.block_s)}, of "
-                    f"which the first {duration(plan.switchback.washout_s)} do not count.")  # fmt: skip
+        block, washout = duration(plan.switchback.block_s), duration(plan.switchback.washout_s)
+        said.append(f"All servers alternate between both ensembles in blocks of {block}, of which the first {washout} "
+                    "do not count.")  # fmt: skip
     for number, step in enumerate(plan.steps, start=1):
         share = "" if plan.switchback is not None else f"{100 * step.share:g} % of the servers have the candidate "
         least, most = duration(step.least_s), duration(step.most_s)
