@@ -6,9 +6,11 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from serving.context import Context
-from serving.dashboard import assets, events, fleet, overview
+from serving.dashboard import assets, audit, events, fleet, jobs, keys, links, overview, tokens
 
-ROUTERS: tuple[APIRouter, ...] = (assets.router, events.router, overview.router, fleet.router)
+ROUTERS: tuple[APIRouter, ...] = tuple(
+    pages.router for pages in (assets, events, overview, fleet, jobs, links, keys, tokens, audit)
+)
 
 
 def add_parts(context: Context) -> None:
