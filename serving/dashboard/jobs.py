@@ -69,7 +69,7 @@ def _choices(session: Session, context: Context, grant: Grant) -> dict[str, Any]
     """Return what the form offers: studies, datasets, and ensembles to compare with."""
     rows = channels.list_page(session, cca=None, after_id=None, limit=_MOST_CHANNELS, within=grant)
     query = select(EnsembleRow.digest, EnsembleRow.cca).order_by(EnsembleRow.id.desc()).limit(_MOST_BASELINES)
-    newest = session.execute(narrowed(query, (EnsembleRow.cca, grant.ccas))).tuples()
+    newest = session.execute(narrowed(query, (EnsembleRow.cca, grant.ccas)))
     names = [(row.digest, f"{row.channel.cca}/{row.channel.name}, serial {row.serial}") for row in rows]
     known = {digest for digest, _ in names}
     names += [(digest, f"{cca}, not in a channel") for digest, cca in newest if digest not in known]

@@ -48,7 +48,7 @@ async def keys(*, request: Request, context: InContext, caller: Reader) -> Respo
 def _shown(session: Session, context: Context, signer: OfferSigner, grant: Grant) -> dict[str, Any]:
     signed = roots.trusted(session)
     root = None if signed is None else signed.root
-    counts: Counter[str] = Counter(dict(session.execute(_signatures_by_key()).tuples().all()))
+    counts: Counter[str] = Counter(dict(session.execute(_signatures_by_key()).all()))
     unsigned = [] if root is None else _unsigned(session, root, grant)
     return {
         "root": root,
@@ -77,7 +77,7 @@ def _newest_signatures(session: Session, root: Root | None, grant: Grant) -> lis
     )
     query = narrowed(query.order_by(row.id.desc()).limit(_MOST_SIGNATURES), (EnsembleRow.cca, grant.ccas))
     named = frozenset[str]() if root is None else root.roles["publisher"].key_ids
-    return [(*found, found[0] in named) for found in session.execute(query).tuples()]
+    return [(*found, found[0] in named) for found in session.execute(query)]
 
 
 def _unsigned(session: Session, root: Root, grant: Grant) -> list[tuple[str, str]]:
@@ -87,7 +87,7 @@ def _unsigned(session: Session, root: Root, grant: Grant) -> list[tuple[str, str
     row = EnsembleSignatureRow
     query = select(row.digest, func.count()).where(row.digest.in_({one.digest for one in rows}))
     query = query.where(row.key_id.in_(publisher.key_ids)).group_by(row.digest)
-    counted: dict[str, int] = dict(session.execute(query).tuples().all())
+    counted: dict[str, int] = dict(session.execute(query).all())
     return [
         (f"{one.channel.cca}/{one.channel.name}", one.digest)
         for one in rows

@@ -41,7 +41,7 @@ async def links(*, request: Request, context: InContext, caller: Reader) -> Resp
 def _all(session: Session, context: Context, grant: Grant) -> dict[str, Any]:
     query = select(JobRow.datasets, JobRow.digest).order_by(JobRow.id.desc()).limit(_MOST_JOBS)
     n_jobs, digests = defaultdict[str, int](int), defaultdict[str, set[str]](set)
-    for names, digest in session.execute(narrowed(query, (JobRow.cca, grant.ccas))).tuples():
+    for names, digest in session.execute(narrowed(query, (JobRow.cca, grant.ccas))):
         for name in names.split():
             n_jobs[name] += 1
             digests[name] |= set() if digest is None else {digest}
