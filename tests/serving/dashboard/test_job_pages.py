@@ -125,7 +125,9 @@ def test_the_course_of_a_long_attempt_covers_all_of_it_in_few_points():
 
 
 def test_jobs_may_use_a_dataset_that_a_runner_has_described(site):
+    known = topic(site)
     assert site.request("PUT", "/v1/datasets/new-link", json=FACTS).status_code == 204
+    assert topic(site) != known, "pages that are open show it"
     links = site.get("/ui/links").text
     assert "2.25 to 38.5 Mbit/s" in links
     assert '<a href="./jobs?dataset=new-link#new">' in links
