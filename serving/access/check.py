@@ -30,7 +30,7 @@ from serving.http.layers import request_id_of
 from serving.http.problems import problem_of
 
 OPEN = "open"
-PUBLIC_PATHS = frozenset({"/", "/healthz", "/v1/docs", "/v1/openapi.json"})
+PUBLIC_PATHS = frozenset({"/", "/healthz", "/livez", "/readyz", "/v1/docs", "/v1/openapi.json"})
 
 _OPEN_GRANT = local_caller(OPEN).grant
 _STATE_KEY = "ccatune_caller"

@@ -32,11 +32,13 @@
     DELETE /v1/tokens/{id}                    revoke a token
     DELETE /v1/principals/{name}              revoke all tokens of a principal
     GET  /v1/audit                            list the changes, each with who made it
-    GET  /healthz  /v1/docs  /v1/openapi.json
+    GET  /metrics                             figures for Prometheus
+    GET  /livez  /readyz  /healthz            whether the process answers, and reads and writes succeed
+    GET  /v1/docs  /v1/openapi.json
     GET  /                                    redirects to /v1/docs
 
 HEAD is answered on each path that has a GET.
-Every path but those of the last two lines needs a token (access/check.py), unless the settings say `open`.
+Every path but those of the last three lines needs a token (access/check.py), unless the settings say `open`.
 """
 
 from __future__ import annotations
@@ -65,7 +67,10 @@ from serving.http.etags import matches_weakly, quoted
 from serving.http.front import FrontedApplication
 from serving.http.layers import LOOPBACK_NAMES, Guard, Heads, RequestIds
 from serving.http.problems import add_problem_handlers, problems
+from serving.http.traces import NO_TELEMETRY, Traces
 from serving.jobs import endpoints as jobs
+from serving.metrics import endpoints as metrics
+from serving.metrics.requests import RequestFigures
 from serving.qos import endpoints as qos
 from serving.registry import health
 from serving.registry.shortcut import Shortcut
@@ -95,13 +100,15 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
 
     Raises:
         SettingsError: the registry name in the settings differs from the one in the database, or the newest root
-            document does not name the signing key.
+            document does not name the signing key, or traces are wanted and the extra `telemetry` is not installed.
         SignatureError: the signing key cannot be read, or others may read it.
         DatabaseError: the database does not answer.
     """
+    traces = Traces(version=_version()) if settings.telemetry else None
     app = FrontedApplication(
         title="ccatune registry",
         version=_version(),
+        telemetry=NO_TELEMETRY if traces is None else traces.config,
         description=_DESCRIPTION,
         docs_url=None,
         redoc_url=None,
@@ -122,16 +129,20 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     drift.add_parts(context)
     jobs.add_parts(context)
     retraining.add_parts(context)
+    metrics.add_parts(context, version=app.version)
+    if traces is not None:
+        context.on_close.append(traces.close)
     add_problem_handlers(app)
     # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
     app.add_middleware(Guard, host_names=_host_names(settings))
     app.add_middleware(AccessCheck, tokens=None if settings.open else tokens)
     app.add_middleware(Heads)
-    app.add_middleware(RequestIds)
+    app.add_middleware(RequestIds, on_answer=context.part(RequestFigures).answered)
     for resource in (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, access):
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     app.include_router(health.router)
+    app.include_router(metrics.router)
     _add_own_pages(app)
     return app
 
