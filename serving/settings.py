@@ -104,12 +104,6 @@ class ServingSettings(BaseModel):
     metrics_every_s: float = Field(
         default=15.0, ge=0.1, le=3600, description="/metrics reads its figures from the database at most so often."
     )
-    agent_silent_s: float = Field(
-        default=180.0,
-        ge=1,
-        le=86_400,
-        description="Time without a report after which figures count an agent as silent.",
-    )
     max_queued_reports: int = Field(
         default=20_000, ge=1, le=1_000_000, description="Most reports that wait to be written; others are answered 503."
     )

@@ -118,27 +118,32 @@ class Guard:
     - A write with an Origin header must come from the host and port that its Host header names.
 
     host_names: the names that a Host header may contain; None allows any.
+    paths_by_any_name: paths for which any is allowed, as a supervisor or Prometheus uses the address of each process.
     """
 
-    def __init__(self, app: ASGIApp, *, host_names: frozenset[str] | None) -> None:
+    def __init__(
+        self, app: ASGIApp, *, host_names: frozenset[str] | None, paths_by_any_name: frozenset[str] = frozenset()
+    ) -> None:
         self._app = app
         self._host_names = host_names
+        self._paths_by_any_name = paths_by_any_name
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Check the request. Refuse it, or pass it on to the application."""
         if scope["type"] != "http":
             return self._app(scope, receive, send)
         headers = Headers(scope=scope)
-        refusal = self._foreign(scope["method"], headers)
+        refusal = self._foreign(scope["method"], scope["path"], headers)
         if refusal is not None:
             response = problem_response(403, slug="foreign-request", title="Foreign request", detail=refusal)
             return response(scope, receive, send)
         return self._app(scope, receive, send)
 
-    def _foreign(self, method: str, headers: Headers) -> str | None:
+    def _foreign(self, method: str, path: str, headers: Headers) -> str | None:
         host = headers.get("host", "")
-        if self._host_names is not None and _name_of(host) not in self._host_names:
-            known = ", ".join(sorted(self._host_names))
+        names = None if path in self._paths_by_any_name else self._host_names
+        if names is not None and _name_of(host) not in names:
+            known = ", ".join(sorted(names))
             return f"expected a request to {known}, got one to {host!r}; use one of these, or serve with --host-name"
         origin = headers.get("origin")
         if method not in _READS and origin is not None and _place_of(origin) != host:

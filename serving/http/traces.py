@@ -10,12 +10,9 @@ The agents' polls and reports pass in front of FastAPI (serving/registry/shortcu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from serving.errors import SettingsError
-
-if TYPE_CHECKING:
-    from fastapi.telemetry import TelemetryConfig
 
 _SERVICE_NAME = "ccatune-registry"
 
@@ -40,7 +37,7 @@ class Traces:
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
 
     @property
-    def config(self) -> TelemetryConfig:
+    def config(self) -> dict[str, Any]:
         """What FastAPI is given."""
         return {**NO_TELEMETRY, "tracer_provider": self._provider, "tracing": True}
 

@@ -8,10 +8,8 @@ how old they are.
 Every process on one database has the same figures here, except for the counters of `qos.py`. Add up nothing over
 instances: take the maximum.
 
-    behind   an agent that reports, and whose table is older than the one that it is offered. In a roll-out by servers
-             that is the candidate for the servers of the candidate's arm
-    lag      the age of the oldest deployment that such an agent misses; 0 if there is none
-    silent   an agent without a report for `agent_silent_s`
+How an agent stands (silent, trouble, behind, waiting or well) is defined in serving/agents/standing.py. The lag of a
+channel is the age of the oldest deployment that an agent misses which is behind; 0 if there is none.
 
 Bounds on the number of series: the MOST_CHANNELS oldest channels; all agents of others count under the channel `other`.
 States of agents are those that this version knows, and `other`.
@@ -24,9 +22,8 @@ import contextlib
 import json
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
 from typing import Final, get_args
 
 from prometheus_client import Metric
@@ -34,7 +31,9 @@ from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from serving.access.grants import local_caller
 from serving.agent.state import State
+from serving.agents import standing
 from serving.context import Context
 from serving.database import DeploymentRow
 from serving.drift import repository as drift
@@ -48,7 +47,6 @@ from serving.metrics import repository
 from serving.metrics.families import Labels, counter, gauge
 from serving.metrics.qos import QosCounters
 from serving.qos.schemas import hour_of
-from serving.rollouts.standing import arm_of, n_treated
 from serving.roots import service as roots
 
 MOST_CHANNELS: Final = 100
@@ -106,13 +104,12 @@ class FleetFigures(Collector):
             repository.ping(session)
             ping_s = time.perf_counter() - began_s
             now = context.clock()
-            silent_before = now - timedelta(seconds=context.settings.agent_silent_s)
             current = repository.channels(session, limit=MOST_CHANNELS)
             return [
                 gauge("database_ping_seconds", "Time to open a transaction and query nothing.", ping_s),
                 *_database(session, context),
-                *_agents(session, current, silent_before=silent_before),
-                *_delivery(session, current, now=now, silent_before=silent_before),
+                *_agents(session, current, now=now),
+                *_delivery(session, current, now=now),
                 *_rollouts(session, current),
                 *self._drift(session, current, now=now),
                 *self._quality(session, current, now=now),
@@ -169,50 +166,37 @@ def _database(session: Session, context: Context) -> list[Metric]:
     ]
 
 
-def _agents(session: Session, current: Sequence[DeploymentRow], *, silent_before: datetime) -> list[Metric]:
+def _agents(session: Session, current: Sequence[DeploymentRow], *, now: datetime) -> list[Metric]:
     known = {_name(row) for row in current}
-    numbers: dict[Labels, float] = defaultdict(float)
-    silent: dict[Labels, float] = dict.fromkeys(known, 0.0)
-    for group in repository.agents(session, silent_before=silent_before):
-        key = (group.cca, group.channel) if (group.cca, group.channel) in known else (_OTHER, _OTHER)
-        numbers[*key, group.state if group.state in _STATES else _OTHER] += group.number
-        silent[key] = silent.get(key, 0.0) + group.silent
-    for key in known:
-        for state in State:
-            numbers.setdefault((*key, state.value), 0.0)
+    states = {(*key, state.value): 0.0 for key in known for state in State}
+    for cca, channel, state, number in repository.agents_by_state(session):
+        key = (*_known((cca, channel), known), state if state in _STATES else _OTHER)
+        states[key] = states.get(key, 0.0) + number
+    standings = {(*key, name): 0.0 for key in known for name in standing.STANDINGS}
+    for name, counted in standing.counts(session, now=now, within=local_caller(_OTHER).grant).items():
+        for one, number in counted.items():
+            key = (*_known(name, known), one)
+            standings[key] = standings.get(key, 0.0) + number
     return [
-        gauge("agents", "Agents by the state of their last report.", numbers, "cca", "channel", "state"),
-        gauge("agents_silent", "Agents that have not reported for some time.", silent, "cca", "channel"),
-    ]
+        gauge("agents", "Agents by the state of their last report.", states, "cca", "channel", "state"),
+        gauge("agents_standing", "Agents by how they stand; behind: without the table that the channel offers.",
+              standings, "cca", "channel", "standing"),
+    ]  # fmt: skip
 
 
-def _delivery(
-    session: Session, current: Sequence[DeploymentRow], *, now: datetime, silent_before: datetime
-) -> list[Metric]:
-    found: dict[int, list[repository.Behind]] = defaultdict(list)
-    for channel_id, one in repository.behind(session, silent_before=silent_before).items():
-        found[channel_id].append(one)
-    for rollout in repository.open_rollouts(session):
-        # By switchback all servers are offered the channel's current deployment.
-        if arm_of(rollout) is None:
-            number = n_treated(rollout)
-            one = repository.candidates_behind(session, rollout, n_treated=number, silent_before=silent_before)
-            if one.number:
-                found[rollout.channel_id].append(one)
-    behind, lags_s = {}, {}
+def _delivery(session: Session, current: Sequence[DeploymentRow], *, now: datetime) -> list[Metric]:
+    lowest = standing.lowest_behind(session, now=now)
+    lags_s = {}
     for row in current:
-        these = found[row.channel_id]
-        behind[_name(row)] = float(sum(one.number for one in these))
-        missed = [
-            repository.deployed_after(session, channel_id=row.channel_id, serial=one.lowest) or now for one in these
-        ]
-        lags_s[_name(row)] = max((now - min(missed, default=now)).total_seconds(), 0.0)
+        missed = None
+        if _name(row) in lowest:
+            missed = repository.deployed_after(session, channel_id=row.channel_id, serial=lowest[_name(row)])
+        lags_s[_name(row)] = _age_s(missed, now)
     serials = {_name(row): float(row.serial) for row in current}
-    ages_s = {_name(row): max((now - row.deployed_at).total_seconds(), 0.0) for row in current}
+    ages_s = {_name(row): _age_s(row.deployed_at, now) for row in current}
     labels = ("cca", "channel")
     return [
-        gauge("agents_behind", "Agents that report and do not have the table that they are offered.", behind, *labels),
-        gauge("delivery_lag_seconds", "Age of the oldest deployment that an agent which reports misses.", lags_s,
+        gauge("delivery_lag_seconds", "Age of the oldest deployment that an agent misses which is behind.", lags_s,
               *labels),
         gauge("channel_serial", "Serial of a channel's current deployment.", serials, *labels),
         gauge("channel_deployment_age_seconds", "Time since a channel's current deployment.", ages_s, *labels),
@@ -238,8 +222,7 @@ def _jobs(session: Session, *, now: datetime) -> list[Metric]:
     numbers = {(state,): 0.0 for state in get_args(JobState)} | {
         (state,): float(number) for state, number in repository.jobs_by_state(session).items()
     }
-    oldest = repository.oldest_queued(session)
-    age_s = 0.0 if oldest is None else max((now - oldest).total_seconds(), 0.0)
+    age_s = _age_s(repository.oldest_queued(session), now)
     busy = repository.n_busy_runners(session, now=now)
     return [
         gauge(
@@ -266,6 +249,15 @@ def _expiries(session: Session, context: Context) -> list[Metric]:
 def _targets_of(document: str) -> list[tuple[int, int]]:
     """Return percentile and delay in microseconds of each class of an ensemble."""
     return [(one["percentile"], one["queueing_delay_us"]) for one in json.loads(document)["classes"]]
+
+
+def _known(name: tuple[str, str], known: Collection[tuple[str, str]]) -> tuple[str, str]:
+    return name if name in known else (_OTHER, _OTHER)
+
+
+def _age_s(moment: datetime | None, now: datetime) -> float:
+    """Return the time since a moment; 0 for none, and if the clock was set back since."""
+    return 0.0 if moment is None else max((now - moment).total_seconds(), 0.0)
 
 
 def _name(row: DeploymentRow) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Float, and_, case, func, select, text
+from sqlalchemy import Float, func, select, text
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import Session, contains_eager
 
@@ -20,25 +20,7 @@ from serving.database import (
     JobRow,
     QosRow,
     RolloutRow,
-    RolloutServerRow,
 )
-
-
-class AgentGroup(NamedTuple):
-    """How many agents of one algorithm and channel are in one state, and how many of them are silent."""
-
-    cca: str
-    channel: str
-    state: str
-    number: int
-    silent: int
-
-
-class Behind(NamedTuple):
-    """Agents of a channel that report and do not have what it offers. lowest: the lowest serial that one has."""
-
-    number: int
-    lowest: int
 
 
 class QosSums(NamedTuple):
@@ -78,45 +60,10 @@ def channels(session: Session, *, limit: int) -> Sequence[DeploymentRow]:
     return session.scalars(query.order_by(ChannelRow.id).limit(limit)).all()
 
 
-def agents(session: Session, *, silent_before: datetime) -> list[AgentGroup]:
-    """Return the agents by algorithm, channel and state."""
-    silent = func.sum(case((AgentRow.received_at < silent_before, 1), else_=0))
+def agents_by_state(session: Session) -> list[tuple[str, str, str, int]]:
+    """Return algorithm, channel, state and number of the agents."""
     keys = (AgentRow.cca, AgentRow.channel, AgentRow.state)
-    found = session.execute(select(*keys, func.count(), silent).group_by(*keys))
-    return [AgentGroup(cca, channel, state, number, int(quiet)) for cca, channel, state, number, quiet in found]
-
-
-def behind(session: Session, *, silent_before: datetime) -> dict[int, Behind]:
-    """Return the agents without their channel's current deployment, by channel. Silent ones do not count."""
-    query = (
-        select(ChannelRow.id, func.count(), func.min(AgentRow.effective_serial))
-        .join(AgentRow, and_(AgentRow.cca == ChannelRow.cca, AgentRow.channel == ChannelRow.name))
-        .where(AgentRow.received_at >= silent_before, AgentRow.effective_serial < ChannelRow.current_serial)
-        .group_by(ChannelRow.id)
-    )
-    return {channel_id: Behind(number, lowest) for channel_id, number, lowest in session.execute(query)}
-
-
-def candidates_behind(session: Session, row: RolloutRow, *, n_treated: int, silent_before: datetime) -> Behind:
-    """Return the agents of a roll-out's candidate arm that have the baseline and not the candidate yet."""
-    query = (
-        select(func.count(), func.min(AgentRow.effective_serial))
-        .join(RolloutServerRow, RolloutServerRow.agent == AgentRow.id)
-        .where(
-            RolloutServerRow.rollout_id == row.id,
-            RolloutServerRow.place < n_treated,
-            AgentRow.received_at >= silent_before,
-            AgentRow.effective_serial >= row.baseline_serial,
-            AgentRow.effective_serial < row.candidate_serial,
-        )
-    )
-    number, lowest = session.execute(query).one()
-    return Behind(number, lowest or 0)
-
-
-def open_rollouts(session: Session) -> Sequence[RolloutRow]:
-    """Return the roll-outs that have not ended."""
-    return session.scalars(select(RolloutRow).where(RolloutRow.ended_at.is_(None))).all()
+    return [(*row,) for row in session.execute(select(*keys, func.count()).group_by(*keys))]
 
 
 def rollouts_by_state(session: Session) -> dict[tuple[int, str], int]:
@@ -127,13 +74,11 @@ def rollouts_by_state(session: Session) -> dict[tuple[int, str], int]:
 
 
 def deployed_after(session: Session, *, channel_id: int, serial: int) -> datetime | None:
-    """Return when the first deployment after a serial was made. After the serial 0: when the last one was."""
+    """Return when the first deployment after a serial was made, or None."""
     query = select(DeploymentRow.deployed_at).where(
         DeploymentRow.channel_id == channel_id, DeploymentRow.serial > serial
     )
-    # An agent without any table has just come. It has not missed all deployments since the first.
-    order = DeploymentRow.serial if serial > 0 else DeploymentRow.serial.desc()
-    return session.scalar(query.order_by(order).limit(1))
+    return session.scalar(query.order_by(DeploymentRow.serial).limit(1))
 
 
 def jobs_by_state(session: Session) -> dict[str, int]:

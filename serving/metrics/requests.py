@@ -2,8 +2,8 @@
 """Counts requests and their durations.
 
     ccatune_http_requests_total{method, route, status}            all answers; status is the class, such as 2xx
-    ccatune_http_request_duration_seconds{method, route, status}  all but long polls
-    ccatune_http_poll_duration_seconds{status}                    long polls, which are held on purpose
+    ccatune_http_request_duration_seconds{method, route, status}  all but those that are held on purpose
+    ccatune_http_poll_duration_seconds{route, status}             long polls, and the events of pages
 
 Almost all requests are the polls and reports of agents. Their counters are bound before the first request, and an
 answer costs an index, a bisection and two additions. Everything runs in the event loop, so nothing is locked.
@@ -29,6 +29,7 @@ CHANNEL_ROUTE: Final = "/v1/channels/{cca}/{name}"
 REPORT_ROUTE: Final = "/v1/agents/{agent_id}/reports"
 FIGURE_KEY: Final = "ccatune_figure"
 
+_EVENTS_ROUTE = "/ui/events"
 _NO_ROUTE = "none"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REQUEST_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -100,7 +101,8 @@ class RequestFigures(Collector):
             return self.poll
         operation = self._operations.get((method, route))
         if operation is None:
-            operation = self._operations[method, route] = Operation(method, route)
+            operation = Operation(method, route, is_poll=route == _EVENTS_ROUTE)
+            self._operations[method, route] = operation
         return operation
 
     def collect(self) -> Iterable[Metric]:
@@ -111,7 +113,7 @@ class RequestFigures(Collector):
             "ccatune_http_request_duration_seconds", "Time to answer a request that is no long poll.", labels=labels
         )
         polls = HistogramMetricFamily(
-            "ccatune_http_poll_duration_seconds", "Time for which a long poll was held.", labels=("status",)
+            "ccatune_http_poll_duration_seconds", "Time for which a long poll was held.", labels=("route", "status")
         )
         # The event loop may add an operation meanwhile.
         counts: dict[tuple[str, str, str], float] = {}
@@ -120,7 +122,7 @@ class RequestFigures(Collector):
                 names = (operation.method, operation.route, status)
                 counts[names] = counts.get(names, 0.0) + buckets[-1][1]
                 if operation.is_poll:
-                    polls.add_metric([status], buckets, sum_s)
+                    polls.add_metric([operation.route, status], buckets, sum_s)
                 else:
                     durations.add_metric(names, buckets, sum_s)
         for names, count in counts.items():

@@ -33,9 +33,10 @@
     DELETE /v1/principals/{name}              revoke all tokens of a principal
     GET  /v1/audit                            list the changes, each with who made it
     GET  /metrics                             figures for Prometheus
+    GET  /ui/...                              pages for people (serving/dashboard)
     GET  /livez  /readyz  /healthz            whether the process answers, and reads and writes succeed
     GET  /v1/docs  /v1/openapi.json
-    GET  /                                    redirects to /v1/docs
+    GET  /                                    redirects to /ui/
 
 HEAD is answered on each path that has a GET.
 Every path but those of the last three lines needs a token (access/check.py), unless the settings say `open`.
@@ -59,6 +60,7 @@ from serving.access.known import KnownTokens
 from serving.agents import endpoints as agents
 from serving.channels import endpoints as channels
 from serving.context import Clock, Context, WorkPool
+from serving.dashboard import parts as dashboard
 from serving.database import Database, registry_name
 from serving.drift import endpoints as drift
 from serving.ensembles import endpoints as ensembles
@@ -129,13 +131,16 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     drift.add_parts(context)
     jobs.add_parts(context)
     retraining.add_parts(context)
+    dashboard.add_parts(context)
     metrics.add_parts(context, version=app.version)
     if traces is not None:
         context.on_close.append(traces.close)
     add_problem_handlers(app)
     # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
-    app.add_middleware(Guard, host_names=_host_names(settings))
+    # An open registry has no token that would keep a web page from its figures.
+    by_any_name: frozenset[str] = frozenset() if settings.open else health.PATHS | {"/metrics"}
+    app.add_middleware(Guard, host_names=_host_names(settings), paths_by_any_name=by_any_name)
     app.add_middleware(AccessCheck, tokens=None if settings.open else tokens)
     app.add_middleware(Heads)
     app.add_middleware(RequestIds, on_answer=context.part(RequestFigures).answered)
@@ -143,6 +148,8 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     app.include_router(health.router)
     app.include_router(metrics.router)
+    for pages in dashboard.ROUTERS:
+        app.include_router(pages)
     _add_own_pages(app)
     return app
 
@@ -177,8 +184,8 @@ def _host_names(settings: ServingSettings) -> frozenset[str] | None:
 def _add_own_pages(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def root() -> RedirectResponse:
-        """Lead to the documentation, also below the prefix of a proxy."""
-        return RedirectResponse("v1/docs")
+        """Lead to the pages, also below the prefix of a proxy."""
+        return RedirectResponse("ui/")
 
     @app.get("/v1/docs", include_in_schema=False)
     async def docs(if_none_match: Annotated[str | None, Header()] = None) -> Response:

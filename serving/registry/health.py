@@ -28,6 +28,8 @@ from serving.http.problems import problems
 
 router = APIRouter(tags=["health"])
 
+PATHS = frozenset({"/livez", "/readyz", "/healthz"})
+
 _PATIENCE_S = 1.0
 
 
