@@ -7,12 +7,15 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
+import httpx
 import pytest
 
 from serving.http.access_log import AccessLog
 from serving.http.log import LogFormat, configure_log
 from tests.serving.api import Api, api_of
+from tests.serving.process import Process
 
 
 @pytest.fixture
@@ -95,3 +98,12 @@ def test_faults_do_not_fill_the_log_and_those_left_out_are_counted(log: io.Strin
     now_s = 11.0
     answered(access, status=503)
     assert log.getvalue().endswith("; 980 lines were left out before it\n")
+
+
+@pytest.mark.service
+def test_each_line_of_a_process_is_json_with_the_option(tmp_path: Path) -> None:
+    process = Process(tmp_path, "--log", "json", "--access-log")
+    assert httpx.get(f"{process.url}/livez").status_code == 200
+    status, _, err = process.end()
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert (status, [(line["path"], line["status"], line["caller"]) for line in lines]) == (0, [("/livez", 200, None)])
