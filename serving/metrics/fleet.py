@@ -94,6 +94,8 @@ class FleetFigures(Collector):
             self._read_s = began_s
         except (SQLAlchemyError, ServingError) as error:
             self._failures.warning("figures could not be read %d times so far; the last one: %s", error)
+        except Exception:  # a fault of this program must not end the figures of this process, too
+            _log.exception("figures could not be read")
         finally:
             self._reading = None
 
@@ -159,10 +161,14 @@ def _database(session: Session, context: Context) -> list[Metric]:
         for part in (file, file.with_name(f"{file.name}-wal")):
             with contextlib.suppress(OSError):
                 size_bytes += part.stat().st_size
-    revision = repository.schema_revision(session) or "0"
+    revision = repository.schema_revision(session) or ""
     return [
         gauge("database_size_bytes", "Size of the database.", size_bytes),
-        gauge("database_schema_version", "Number of the database's last migration.", int(revision)),
+        gauge(
+            "database_schema_version",
+            "Number of the database's last migration.",
+            int(revision) if revision.isdecimal() else 0,
+        ),
     ]
 
 
