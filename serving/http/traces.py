@@ -37,7 +37,7 @@ class Traces:
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Any:
         """What FastAPI is given."""
         return {**NO_TELEMETRY, "tracer_provider": self._provider, "tracing": True}
 
