@@ -71,7 +71,7 @@ def _squares(agents: Sequence[standing.AgentStanding]) -> Markup:
     """
     order = {name: place for place, name in enumerate(standing.STANDINGS)}
     links = "".join(
-        f'<a class="{one.standing}" href="agents/{one.agent_id}" title="{one.agent_id}: {one.standing}" tabindex="-1"></a>'
+        f'<a class={one.standing} href="agents/{one.agent_id}" title="{one.agent_id}: {one.standing}" tabindex=-1></a>'
         for one in sorted(agents, key=lambda one: (order[one.standing], one.cca, one.channel))
         if escape(one.agent_id) == one.agent_id
     )

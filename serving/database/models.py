@@ -176,6 +176,7 @@ class AgentRow(Base):
     previous_run_id, run_changed_at: the word that it replaced, and when; None before the first change.
     id_shared_at: when a report last came from the run that had been replaced shortly before; None if never.
     labels: as JSON.
+    effective_since: when a report first named the table in force; None if it is unknown.
     sums_series, sums_sequence: the last delta of flows' sums that was added; None before the first one.
     """
 
@@ -202,6 +203,7 @@ class AgentRow(Base):
     run_changed_at: Mapped[datetime | None]
     id_shared_at: Mapped[datetime | None]
     labels: Mapped[str] = mapped_column(Text, default="{}", server_default="{}")
+    effective_since: Mapped[datetime | None]
     sums_series: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
     sums_sequence: Mapped[int | None] = mapped_column(BigInteger)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A real browser (Debian's Chromium) for tests of pages: every message of its console and each failed request counts."""
+"""A real browser (Debian's Chromium) for tests of pages: each message of its console and failed request counts."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class Watched:
             reduced_motion="reduce",
         )
         self.page: Page = self.context.new_page()
+        self.page.set_default_timeout(10_000)
         self.wrong: list[str] = []
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
