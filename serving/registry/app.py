@@ -146,7 +146,8 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     for resource in (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, access, people):
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     app.include_router(health.router)
-    for pages in (*dashboard.ROUTERS, *people_parts.PAGES):
+    # The last router of the dashboard answers every address below /ui/ that no other one does.
+    for pages in (*people_parts.PAGES, *dashboard.ROUTERS):
         app.include_router(pages)
     _add_own_pages(app)
     return app
