@@ -143,7 +143,7 @@ class ServingSettings(BaseModel):
         default=None, description="Folder of the studies (NAME.yaml) that jobs may name; without it there are no jobs."
     )
     datasets: tuple[DatasetName, ...] = Field(
-        default=(), description="Datasets that jobs may name. Each runner knows the folders of those that it has."
+        default=(), description="Datasets that jobs may name, besides those that a runner has described."
     )
     job_lease_s: float = Field(
         default=60.0, ge=2, le=86_400, description="Time without a heartbeat after which another runner takes a job."

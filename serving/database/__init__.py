@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The registry's database: its models, sessions and migrations."""
 
+from serving.database.datasets import CONTENT_CHARS, DatasetRow
 from serving.database.engine import Database, insert_for, insert_or_find, narrowed
 from serving.database.jobs import LEASE_CHARS, RUNNER_CHARS, JobAttemptRow, JobRow
 from serving.database.migrate import migrate, require_current_schema
@@ -35,6 +36,7 @@ from serving.database.rollout_models import LeaseRow, RolloutBlockRow, RolloutEv
 
 __all__ = [
     "ADDRESS_CHARS",
+    "CONTENT_CHARS",
     "IDEMPOTENCY_KEY_CHARS",
     "LEASE_CHARS",
     "MAX_SUM",
@@ -49,6 +51,7 @@ __all__ = [
     "Base",
     "ChannelRow",
     "Database",
+    "DatasetRow",
     "DeploymentRow",
     "EnsembleRow",
     "EnsembleSignatureRow",

@@ -27,6 +27,8 @@
     GET  /v1/jobs/{id}                        get a job with its progress; /logs its logs; POST /cancel cancels it
     POST /v1/jobs/leases                      lease a job to a runner, which then posts to
                                               /v1/jobs/{id}/heartbeat and /v1/jobs/{id}/end
+    GET  /v1/datasets                         list the datasets that jobs may name; PUT /v1/datasets/{dataset} is what
+                                              runners say of their recordings
     POST /v1/tokens                           make a token
     GET  /v1/tokens                           list the tokens
     DELETE /v1/tokens/{id}                    revoke a token
@@ -63,6 +65,7 @@ from serving.channels import endpoints as channels
 from serving.context import Clock, Context, WorkPool
 from serving.dashboard import parts as dashboard
 from serving.database import Database, registry_name
+from serving.datasets import endpoints as datasets
 from serving.drift import endpoints as drift
 from serving.ensembles import endpoints as ensembles
 from serving.http.docs_page import docs_html
@@ -143,7 +146,8 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     app.add_middleware(AccessCheck, tokens=None if settings.open else tokens, pages=context.part(PageGate))
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
-    for resource in (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, access, people):
+    resources = (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, datasets, access, people)
+    for resource in resources:
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     app.include_router(health.router)
     # The last router of the dashboard answers every address below /ui/ that no other one does.

@@ -100,20 +100,36 @@ function follow(body) {
   addEventListener("pagehide", () => source.close());
 }
 
+// The end of a log is shown, and followed unless someone has scrolled up.
+function isAtEnd(log) {
+  return log.scrollHeight - log.scrollTop - log.clientHeight < 8;
+}
+
+function showLogEnds() {
+  document.querySelectorAll("pre.log").forEach((log) => { log.scrollTop = log.scrollHeight; });
+}
+
 function keepOpenDetails(body) {
   let open = [];
+  let tops = [];
   const titles = () => [...document.querySelectorAll("#live details[open] > summary")].map((found) => found.textContent);
-  body.addEventListener("htmx:beforeSwap", () => { open = titles(); });
+  body.addEventListener("htmx:beforeSwap", () => {
+    open = titles();
+    tops = [...document.querySelectorAll("#live pre.log")].map((log) => (isAtEnd(log) ? null : log.scrollTop));
+  });
   body.addEventListener("htmx:afterSettle", () => {
     document.querySelectorAll("#live details > summary").forEach((found) => {
       if (open.includes(found.textContent)) found.parentElement.open = true;
     });
+    showLogEnds();
+    document.querySelectorAll("#live pre.log").forEach((log, i) => { if (tops[i] != null) log.scrollTop = tops[i]; });
     drawAnew();
   });
 }
 
 addEventListener("DOMContentLoaded", () => {
   drawAll();
+  showLogEnds();
   follow(document.body);
   keepOpenDetails(document.body);
   let width = innerWidth;
