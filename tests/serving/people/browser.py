@@ -93,6 +93,7 @@ class Site:
 
     def audit(self, action: str) -> list[tuple[str, str, str]]:
         """Actor, target and details of the rows of an action."""
+        self.runner.run(self.app.state.context.part(LogIns).written())
         with self.database.read() as session:
             rows = session.scalars(select(AuditRow).where(AuditRow.action == action).order_by(AuditRow.id))
             return [(row.actor, row.target, row.details) for row in rows]
