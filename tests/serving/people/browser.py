@@ -113,6 +113,8 @@ class Browser:
     ) -> None:
         self.site = site
         self.origin = f"{scheme}://{host}"
+        # The cookie of the session, and its token.
+        self._csrf: tuple[str | None, str] = (None, "")
         transport = httpx.ASGITransport(app=app or site.app, raise_app_exceptions=False, client=(address, 1))
         self.http = httpx.AsyncClient(transport=transport, base_url=self.origin, headers={"User-Agent": "Browser 1"})
 
@@ -134,8 +136,10 @@ class Browser:
 
     def csrf(self) -> str:
         """The token of the session, as the page of the account has it; empty without a session."""
-        found = _CSRF.search(self.get("/ui/account").text)
-        return "" if found is None else found[1]
+        if self._csrf[0] != self.cookie:
+            found = _CSRF.search(self.get("/ui/account").text)
+            self._csrf = (self.cookie, "" if found is None else found[1])
+        return self._csrf[1]
 
     def log_in(self, name: str = "alice", password: str = PASSWORD, **fields: str) -> httpx.Response:
         """Log in by password."""
