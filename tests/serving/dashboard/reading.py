@@ -51,9 +51,10 @@ class _Parser(HTMLParser):
 
 
 class Page:
-    """A page that was loaded, of its registry and its caller."""
+    """A page that was loaded, of its registry and a person: an administrator, unless `api` is that of another one."""
 
     def __init__(self, api: Api, path: str) -> None:
+        api = api if api.session is not None else api.person()
         self.answer = api.get(path)
         self._api, self._path = api, path
         parser = _Parser()
@@ -66,8 +67,9 @@ class Page:
         return next(form for form in self.forms if form.action.endswith(end))
 
     def send(self, end: str, *, by: Api | None = None, **typed: Any) -> httpx.Response:
-        """Send the form whose action ends so, with these fields typed in."""
+        """Send the form whose action ends so, with these fields typed in. by: another person, whose own form it is."""
         form = self.form(end)
         place = urljoin(f"http://127.0.0.1{self._path}", form.action)
-        fields = {name: value for name, value in {**form.fields, **typed}.items() if value is not None}
+        filled = {**form.fields, **typed, **({} if by is None else {"csrf_token": by.csrf})}
+        fields = {name: value for name, value in filled.items() if value is not None}
         return (by or self._api).request("POST", place, data=fields)

@@ -102,7 +102,7 @@ def test_a_roll_back_says_what_it_would_do_and_is_made_once(api: Api) -> None:
 def test_a_viewer_sees_no_forms_and_may_send_none(api: Api) -> None:
     api.move(0)
     digest = api.move(1)["digest"]
-    viewer = api.limited("read")
+    viewer = api.person("viewer")
     for path, end in ((PLACE, "/move"), (f"{PLACE}/rollback", "/rollback"), (f"{PLACE}/rollouts/start", "/start"),
                       (f"/ui/ensembles/{digest}", "/move")):  # fmt: skip
         seen = Page(viewer, path)

@@ -85,7 +85,7 @@ def test_the_form_of_a_plan_keeps_what_was_typed_and_starts_one_roll_out(api: Ap
     assert [step["share"] for step in row["plan"]["steps"]] == [0.2, 0.5]
     assert [limit["metric"] for limit in row["plan"]["limits"]] == ["within_target", "goodput"]
     assert (row["digest"], row["note"]) == (digest, "better?")
-    viewer = api.limited("read")
+    viewer = api.person("viewer")
     running = Page(api, f"{PLACE}/rollouts/1")
     assert not [form for form in Page(viewer, f"{PLACE}/rollouts/1").forms if "rollouts" in form.action]
     assert running.send("/abort", by=viewer).status_code == 403
