@@ -98,6 +98,7 @@ class Context:
     """One registry: its database, name, settings and clock (UTC), and the parts of its resources.
 
     reads, writes: thread pools for database work; neither waits for the other.
+    hashes: thread pool for the hashes of passwords, each of which takes much memory.
     on_start, on_stop: called in the event loop when the server begins to answer, and when it begins to stop.
     on_close: called when no thread works with the database any more.
     """
@@ -108,6 +109,7 @@ class Context:
     clock: Clock
     reads: WorkPool
     writes: WorkPool
+    hashes: WorkPool
     on_start: list[Callable[[], None]] = field(default_factory=list)
     on_stop: list[Callable[[], None]] = field(default_factory=list)
     on_close: list[Callable[[], None]] = field(default_factory=list)
@@ -126,8 +128,8 @@ class Context:
 
     def close(self) -> None:
         """Wait until no thread works with the database any more. It may be closed then."""
-        self.reads.close()
-        self.writes.close()
+        for pool in (self.hashes, self.reads, self.writes):
+            pool.close()
         for step in self.on_close:
             step()
 

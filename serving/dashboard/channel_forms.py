@@ -69,7 +69,7 @@ def move_fields(fields: dict[str, str]) -> dict[str, Any]:
     if not re.fullmatch("[0-9]{1,4}", permille):
         raise InvalidFormError(f"hold_back_permille: expected a whole number from 0 to 1000, got {permille}")
     return {
-        "digest": fields.get("digest", ""), "hold_back_permille": int(permille), "urgent": "urgent" in fields,
+        "digest": fields.get("digest", ""), "hold_back_permille": int(permille), "urgent": bool(fields.get("urgent")),
         "note": fields.get("note", ""),
     }  # fmt: skip
 

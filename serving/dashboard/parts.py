@@ -10,14 +10,19 @@ from serving.access.check import Reader
 from serving.context import Context
 from serving.dashboard import (
     assets,
+    audit,
     channel_forms,
     channels,
     ensembles,
     events,
     fleet,
+    jobs,
+    keys,
+    links,
     overview,
     rollout_start,
     rollouts,
+    tokens,
 )
 from serving.dashboard.pages import PageRoute, error_page
 
@@ -35,6 +40,11 @@ ROUTERS: tuple[APIRouter, ...] = (
     rollout_start.router,
     rollouts.router,
     ensembles.router,
+    jobs.router,
+    links.router,
+    keys.router,
+    tokens.router,
+    audit.router,
     _others,
 )
 

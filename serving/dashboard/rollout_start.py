@@ -58,7 +58,7 @@ def defaults() -> dict[str, str]:
 
 def plan_fields(fields: dict[str, str]) -> dict[str, Any]:
     """Return the plan of a form as the API has it. Raises InvalidFormError."""
-    by_switchback = "switchback" in fields
+    by_switchback = bool(fields.get("switchback"))
     shares = [0.5] if by_switchback else [_number(text, "shares") for text in fields.get("shares", "").split(",")]
     least_s, most_s = (_number(fields.get(name, ""), name) * _HOUR_S for name in ("least_hours", "most_hours"))
     found: dict[str, Any] = {

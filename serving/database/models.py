@@ -13,6 +13,7 @@
     audit                one row for each change, with the principal who made it
     qos, qos_agents      sums of flows by hour (qos_models.py)
     rollouts, leases ... roll-outs of channels in steps (rollout_models.py)
+    people, sessions ... people who log in to pages (people_models.py)
 
 Rows of ensembles, their signatures, roots and channels are never deleted. They and deployments are never changed,
 except for the numbers of a channel, of which `serial` and `revision` only grow. A serial is therefore never used twice,

@@ -116,6 +116,8 @@ class Guard:
     - The Host header must contain a loopback name or a configured one. This stops DNS rebinding, where a page lets its
       own name resolve to 127.0.0.1. The check is off if the registry listens to others and no name is configured.
     - A write with an Origin header must come from the host and port that its Host header names.
+    - A write to a page (/ui/...) must have an Origin, or Sec-Fetch-Site without one, so that only pages of this host
+      send forms. It must not come from a page without TLS if it is sent with TLS itself.
 
     host_names: the names that a Host header may contain; None allows any.
     paths_by_any_name: paths for which any is allowed, as a supervisor or Prometheus uses the address of each process.
@@ -133,21 +135,29 @@ class Guard:
         if scope["type"] != "http":
             return self._app(scope, receive, send)
         headers = Headers(scope=scope)
-        refusal = self._foreign(scope["method"], scope["path"], headers)
+        refusal = self._foreign(scope, headers)
         if refusal is not None:
             response = problem_response(403, slug="foreign-request", title="Foreign request", detail=refusal)
             return response(scope, receive, send)
         return self._app(scope, receive, send)
 
-    def _foreign(self, method: str, path: str, headers: Headers) -> str | None:
+    def _foreign(self, scope: Scope, headers: Headers) -> str | None:
         host = headers.get("host", "")
-        names = None if path in self._paths_by_any_name else self._host_names
+        names = None if scope["path"] in self._paths_by_any_name else self._host_names
         if names is not None and _name_of(host) not in names:
             known = ", ".join(sorted(names))
             return f"expected a request to {known}, got one to {host!r}; use one of these, or serve with --host-name"
+        if scope["method"] in _READS:
+            return None
         origin = headers.get("origin")
-        if method not in _READS and origin is not None and _place_of(origin) != host:
+        if origin is not None and _place_of(origin) != host:
             return f"expected a write from no other site, got one from {origin!r}"
+        if not scope["path"].startswith("/ui"):
+            return None
+        if origin is None and headers.get("sec-fetch-site") != "same-origin":
+            return "expected a form of one of the registry's pages, got a write without Origin; use a current browser"
+        if origin is not None and scope["scheme"] == "https" and not origin.startswith("https:"):
+            return f"expected a form of a page with TLS, got one from {origin!r}; open the page by https"
         return None
 
 

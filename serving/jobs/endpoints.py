@@ -8,9 +8,12 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response, status
 
 from serving.access.check import JobRunner, Reader, Trainer
+from serving.access.grants import Caller
 from serving.access.routes import LARGE_BODY, ApiRoute
 from serving.channels.schemas import IdempotencyKey, idempotency_of
 from serving.context import Context, InContext
+from serving.database import JobRow
+from serving.datasets import service as datasets
 from serving.ensembles.service import prepare
 from serving.http.openapi import LOCATION, answered
 from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
@@ -29,7 +32,7 @@ from serving.jobs.schemas import (
     LeasedJob,
     LeaseRequest,
 )
-from serving.jobs.studies import read_study, require_datasets
+from serving.jobs.studies import read_study
 from serving.jobs.upkeep import JobUpkeep
 from serving.names import StudyName
 
@@ -61,21 +64,26 @@ async def submit_job(
 
     With `compare` the runner then runs it beside a published ensemble in the simulator.
     """
+    row = await submitted(context, body, by=caller, key=idempotency_key)
+    response.headers["Location"] = f"jobs/{row.id}"
+    return JobRead.of(row)
+
+
+async def submitted(context: Context, body: JobSubmit, *, by: Caller, key: str | None) -> JobRow:
+    """Queue a job, and return it. key: of idempotency. Raises as `read_study`, `require_known` and `submit` do."""
     settings = context.settings
-    require_datasets(settings.datasets, body.all_datasets)
+    await context.read(datasets.require_known, settings, body.all_datasets)
     study = await context.reads.run(lambda: read_study(settings.studies, body.study))
-    caller.require("train", cca=study.cca)
-    row = await context.write(
+    by.require("train", cca=study.cca)
+    return await context.write(
         service.submit,
         body,
         study,
-        by=caller,
+        by=by,
         now=context.clock(),
         most=settings.jobs_per_principal,
-        idempotency=idempotency_of(idempotency_key, kind="submit-job", body=body.model_dump()),
+        idempotency=idempotency_of(key, kind="submit-job", body=body.model_dump()),
     )
-    response.headers["Location"] = f"jobs/{row.id}"
-    return JobRead.of(row)
 
 
 @router.get("")

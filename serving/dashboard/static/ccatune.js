@@ -56,8 +56,10 @@ function draw(figure) {
   const zero = "zero" in figure.dataset;
   const options = {
     width: figure.clientWidth - 24, height: 220, series, ms: 1,
-    scales: { x: { time, range: (_, low, high) => {
+    scales: { x: { time, range: (plot, low, high) => {
       const least = time ? 3600 : 1;
+      // Of a single point uPlot makes a day of its own.
+      if (plot.data[0].length === 1) return [plot.data[0][0] - least / 2, plot.data[0][0] + least / 2];
       return high - low >= least ? [low, high] : [(low + high - least) / 2, (low + high + least) / 2];
     } }, y: { range: (_, low, high) => {
       const least = zero ? Math.min(0, low ?? 0) : (low ?? 0);
@@ -100,20 +102,36 @@ function follow(body) {
   addEventListener("pagehide", () => source.close());
 }
 
+// The end of a log is shown, and followed unless someone has scrolled up.
+function isAtEnd(log) {
+  return log.scrollHeight - log.scrollTop - log.clientHeight < 8;
+}
+
+function showLogEnds() {
+  document.querySelectorAll("pre.log").forEach((log) => { log.scrollTop = log.scrollHeight; });
+}
+
 function keepOpenDetails(body) {
   let open = [];
+  let tops = [];
   const titles = () => [...document.querySelectorAll("#live details[open] > summary")].map((found) => found.textContent);
-  body.addEventListener("htmx:beforeSwap", () => { open = titles(); });
+  body.addEventListener("htmx:beforeSwap", () => {
+    open = titles();
+    tops = [...document.querySelectorAll("#live pre.log")].map((log) => (isAtEnd(log) ? null : log.scrollTop));
+  });
   body.addEventListener("htmx:afterSettle", () => {
     document.querySelectorAll("#live details > summary").forEach((found) => {
       if (open.includes(found.textContent)) found.parentElement.open = true;
     });
+    showLogEnds();
+    document.querySelectorAll("#live pre.log").forEach((log, i) => { if (tops[i] != null) log.scrollTop = tops[i]; });
     drawAnew();
   });
 }
 
 addEventListener("DOMContentLoaded", () => {
   drawAll();
+  showLogEnds();
   follow(document.body);
   keepOpenDetails(document.body);
   let width = innerWidth;

@@ -60,7 +60,7 @@ def test_the_page_of_a_channel_shows_who_moved_it_and_how_the_move_arrived(api: 
     assert "serial 1 serial 2" in page.text
     assert "2026-03-01 13:00 – 90 % " in page.text
     assert "Mean throughput of a flow" in page.text
-    assert "4 Mbit/s" in page.text
+    assert "16 Mbit/s" in page.text
     assert Page(api, "/ui/channels").answer.status_code == 200
     assert Page(api, "/ui/ensembles").text.count("gr/champion serial 2") == 1
 

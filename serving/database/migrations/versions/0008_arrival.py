@@ -10,7 +10,7 @@ from alembic import op
 from serving.database.types import UtcDateTime
 
 revision = "0008"
-down_revision = "0006"
+down_revision = "0007"
 branch_labels = None
 depends_on = None
 
