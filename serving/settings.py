@@ -117,6 +117,20 @@ class ServingSettings(BaseModel):
     keep_alive_s: int = Field(
         default=75, ge=1, le=3600, description="Time that an idle connection is kept for a further request."
     )
+    log: Literal["text", "json"] = Field(default="text", description="Form of the log on stderr.")
+    access_log: bool = Field(
+        default=False, description="Log each answer. Without it faults and slow answers are logged, at a bounded rate."
+    )
+    slow_request_s: float = Field(
+        default=5.0, gt=0, le=3600, description="Time from which on an answer counts as slow. Long polls never do."
+    )
+    telemetry: bool = Field(
+        default=False,
+        description="Send traces of requests by OpenTelemetry, to where the OTEL_ variables of the environment say.",
+    )
+    metrics_every_s: float = Field(
+        default=15.0, ge=0.1, le=3600, description="/metrics reads its figures from the database at most so often."
+    )
     max_queued_reports: int = Field(
         default=20_000, ge=1, le=1_000_000, description="Most reports that wait to be written; others are answered 503."
     )

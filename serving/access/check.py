@@ -34,7 +34,7 @@ from serving.http.problems import problem_of
 
 OPEN = "open"
 PAGES = "/ui"
-PUBLIC_PATHS = frozenset({"/", "/healthz", "/v1/docs", "/v1/openapi.json"})
+PUBLIC_PATHS = frozenset({"/", "/healthz", "/livez", "/readyz", "/v1/docs", "/v1/openapi.json"})
 
 OPEN_GRANT = local_caller(OPEN).grant
 CALLER_KEY = "ccatune_caller"

@@ -77,6 +77,13 @@ if TYPE_CHECKING:
     type=int,
     help="How long a deployment's signature is valid.  [default: 604800, 7 days]",
 )
+@click.option("--log", type=click.Choice(["text", "json"]), help="Form of the log on stderr.  [default: text]")
+@click.option("--access-log/--no-access-log", default=None, help="Log each answer, not only faults and slow ones.")
+@click.option(
+    "--telemetry/--no-telemetry",
+    default=None,
+    help="Send traces of requests to OTEL_EXPORTER_OTLP_ENDPOINT; needs the extra `telemetry`.",
+)
 @click.option(
     "--ready-file",
     type=FILE,
@@ -108,6 +115,7 @@ def serve(
       ccatune serve --database sqlite:///registry.db --init --token-file admin.token --person alice
       ccatune serve --database sqlite:///registry.db --port 8640
       ccatune serve --host 0.0.0.0 --tls-cert-file registry.pem --tls-key-file registry.key
+      ccatune serve --log json --access-log
       CCATUNE_DATABASE_URL=postgresql://ccatune@/ccatune ccatune serve --registry-name lab
     """
     if (again or token_file is not None or person is not None) and not init:
