@@ -21,6 +21,14 @@ from serving.database.models import (
     RootRow,
     TokenRow,
 )
+from serving.database.people_models import (
+    PASSKEY_NAME_CHARS,
+    USER_AGENT_CHARS,
+    OneTimeRow,
+    PasskeyRow,
+    PersonRow,
+    SessionRow,
+)
 from serving.database.qos_models import MAX_SUM, NONE, AgentQosRow, QosRow
 from serving.database.registry import open_database, registry_name
 from serving.database.retraining_models import RetrainingPolicyRow, RetrainingRow
@@ -33,8 +41,10 @@ __all__ = [
     "LEASE_CHARS",
     "MAX_SUM",
     "NONE",
+    "PASSKEY_NAME_CHARS",
     "RUNNER_CHARS",
     "RUN_ID_CHARS",
+    "USER_AGENT_CHARS",
     "AgentQosRow",
     "AgentRow",
     "AuditRow",
@@ -48,6 +58,9 @@ __all__ = [
     "JobAttemptRow",
     "JobRow",
     "LeaseRow",
+    "OneTimeRow",
+    "PasskeyRow",
+    "PersonRow",
     "PrincipalRow",
     "QosRow",
     "RegistryRow",
@@ -58,6 +71,7 @@ __all__ = [
     "RolloutRow",
     "RolloutServerRow",
     "RootRow",
+    "SessionRow",
     "TokenRow",
     "insert_for",
     "insert_or_find",

@@ -19,6 +19,7 @@ from serving.http.openapi import LOCATION, answered
 from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
 from serving.http.problems import problems
 from serving.jobs import repository, service
+from serving.jobs.runners import RunnersSeen
 from serving.jobs.schemas import (
     AttemptEnd,
     Heartbeat,
@@ -41,8 +42,9 @@ JobId = Annotated[int, Path(ge=1, le=2**63 - 1, description="The job's number.",
 
 
 def add_parts(context: Context) -> None:
-    """Add the upkeep of leases and old jobs."""
+    """Add the upkeep of leases and old jobs, and the runners that were seen."""
     context.add(JobUpkeep(context))
+    context.add(RunnersSeen(within_s=2 * context.settings.job_lease_s))
 
 
 @router.post(
@@ -114,6 +116,7 @@ async def list_jobs(
 async def lease_job(context: InContext, caller: JobRunner, body: LeaseRequest) -> LeasedJob | Response:
     """Lease the first queued job whose datasets the runner has. A repeated request gets it again."""
     settings = context.settings
+    context.part(RunnersSeen).see(body.runner)
     # Idle runners ask every few seconds. They must not take the write lock for nothing.
     row = None
     if await context.read(repository.may_lease, lease=body.lease, now=context.clock()):
@@ -162,6 +165,8 @@ async def beat_job(context: InContext, caller: JobRunner, job_id: JobId, body: H
     """Renew a runner's lease of a job, and store the job's progress and log."""
     lease_s = context.settings.job_lease_s
     row = await context.write(service.beat, job_id, body, by=caller, now=context.clock(), lease_s=lease_s)
+    if row.runner is not None:
+        context.part(RunnersSeen).see(row.runner)
     return HeartbeatAnswer(is_cancelling=row.is_cancelling, lease_s=lease_s)
 
 

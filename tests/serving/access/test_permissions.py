@@ -89,6 +89,10 @@ OPERATIONS = {
     ("delete", "/v1/tokens/{token_id}"): ("admin", "/v1/tokens/OF-ANOTHER", None),
     ("delete", "/v1/principals/{name}"): ("admin", "/v1/principals/another", None),
     ("get", "/v1/audit"): ("admin", "/v1/audit", None),
+    ("post", "/v1/people"): ("admin", "/v1/people", {"name": "dora", "role": "viewer"}),
+    ("get", "/v1/people"): ("admin", "/v1/people", None),
+    ("put", "/v1/people/{name}/role"): ("admin", "/v1/people/dora/role", {"role": "operator"}),
+    ("post", "/v1/people/{name}/reset"): ("admin", "/v1/people/dora/reset", {}),
     ("delete", "/v1/channels/{cca}/{name}"): ("move", CHAMPION, None),
 }
 # Any token permits to ask about itself.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What runners say of their datasets, and the course of each attempt at a job.
 
-Revision: 0008
+Revision: 0009
 """
 
 import sqlalchemy as sa
@@ -9,8 +9,8 @@ from alembic import op
 
 from serving.database.types import BigId, UtcDateTime
 
-revision = "0008"
-down_revision = "0006"
+revision = "0009"
+down_revision = "0008"
 branch_labels = None
 depends_on = None
 
