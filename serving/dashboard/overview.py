@@ -68,7 +68,7 @@ def _shown(session: Session, context: Context, grant: Grant) -> dict[str, Any]:
     counted = standing.counts(session, now=now, within=grant)
     total = standing.total(counted)
     lines = channel_lines(session, context, grant, counted)
-    jobs: dict[str, int] = dict(session.execute(narrowed(_jobs_by_state(), (JobRow.cca, grant.ccas))).tuples().all())
+    jobs: dict[str, int] = dict(session.execute(narrowed(_jobs_by_state(), (JobRow.cca, grant.ccas))).all())
     findings = [
         *_of_agents(total),
         *_of_channels(lines),
@@ -90,7 +90,7 @@ def channel_lines(
     drifts = context.part(ChannelDrift).summaries(session, rows, now=now)
     within = _within_target(session, grant, now=now)
     query = select(RolloutRow.channel_id, RolloutRow).where(RolloutRow.ended_at.is_(None))
-    running = dict(session.execute(query).tuples().all())
+    running = dict(session.execute(query).all())
     return [
         _line(row, drift, counted.get((row.channel.cca, row.channel.name), Counter()), within, running)
         for row, drift in zip(rows, drifts, strict=True)
