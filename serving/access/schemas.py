@@ -159,7 +159,7 @@ class AuditRead(BaseModel):
     id: int = Field(description="Number of the entry.")
     at: datetime = Field(description="When the change was made (UTC).")
     actor: str = Field(
-        description="Who made it: a principal, `open` without accounts, `init` for `serve --init` and `quickstart`, or the `registry`.",
+        description="Who made it: a principal, `open` without accounts, `init` for `serve --init`, or the `registry`.",
         examples=["alice"],
     )
     token_id: str | None = Field(description="The token that was used.", examples=[_PUBLIC_ID])

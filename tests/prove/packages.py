@@ -73,6 +73,7 @@ def try_in_root(packages: list[Path], *, folder: Path) -> str:
     apt.prepare()
     make_table(folder / "gr.json")
     wanted = sorted({HEADERS, RECOMMENDED}.union(*map(dependencies, packages)))
+    inside = f"{ROOT_FOLDER}/{SCRIPT.name} {ROOT_FOLDER}"
     copied = " ".join(str(path) for path in [*packages, SCRIPT, folder / "gr.json", QUICKSTART])
     return run(
         "mmdebstrap",
@@ -84,7 +85,7 @@ def try_in_root(packages: list[Path], *, folder: Path) -> str:
         f'--customize-hook=mkdir "$1{ROOT_FOLDER}"',
         f"--customize-hook=copy-in {copied} {ROOT_FOLDER}",
         # The registry's port is that of a namespace, because this machine may use it.
-        f'--customize-hook=unshare --net sh -c \'ip link set lo up && exec chroot "$0" sh {ROOT_FOLDER}/{SCRIPT.name} {ROOT_FOLDER}\' "$1" >&2',
+        f'--customize-hook=unshare --net sh -c "ip link set lo up && exec chroot \\"\\$0\\" sh {inside}" "$1" >&2',
         guest_files.codename(),
         "-",
         apt.root / "sources.list",
