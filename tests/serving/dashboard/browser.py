@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, StorageState, sync_playwright
 
 from tests.conftest import AXE
 
@@ -29,16 +29,26 @@ def chromium() -> Iterator[Browser]:
 class Watched:
     """A window of a browser, with what went wrong in it.
 
-    width: in pixels. dark: the colour scheme. scripts: whether they run.
+    width: in pixels. dark: the colour scheme. scripts: whether they run. session: the cookies of another window.
     """
 
-    def __init__(self, browser: Browser, *, url: str, width: int = 1200, dark: bool = False, scripts: bool = True):
+    def __init__(
+        self,
+        browser: Browser,
+        *,
+        url: str,
+        width: int = 1200,
+        dark: bool = False,
+        scripts: bool = True,
+        session: StorageState | None = None,
+    ) -> None:
         self.context: BrowserContext = browser.new_context(
             base_url=url,
             viewport={"width": width, "height": 900},
             color_scheme="dark" if dark else "light",
             java_script_enabled=scripts,
             reduced_motion="reduce",
+            storage_state=session,
         )
         self.page: Page = self.context.new_page()
         self.page.set_default_timeout(10_000)
@@ -80,3 +90,12 @@ class Watched:
     def overflow_px(self) -> int:
         """By how much the page is wider than its window."""
         return int(self.page.evaluate("document.scrollingElement.scrollWidth - innerWidth"))
+
+    def log_in(self, name: str, password: str) -> StorageState:
+        """Log in by password, and return the session's cookies."""
+        page = self.open("/ui/login")
+        page.get_by_label("Name").fill(name)
+        page.get_by_label("Password").fill(password)
+        page.get_by_role("button", name="Log in", exact=True).click()
+        page.get_by_role("button", name="Log out").wait_for()
+        return self.context.storage_state()
