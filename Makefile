@@ -100,6 +100,8 @@ lock: $(UV) ## Resolve the pinned versions anew
 	$(COMPILE) --upgrade --extra dev --no-emit-package ccatune -o requirements/dev.lock pyproject.toml
 	$(foreach part,demo serving,$(COMPILE) --extra $(part) --no-emit-package ccatune -c requirements/dev.lock \
 		-o requirements/$(part).lock pyproject.toml &&) true
+	$(COMPILE) --extra demo --extra ray --no-emit-package ccatune -c requirements/dev.lock \
+		-o requirements/trainer.lock pyproject.toml
 	$(COMPILE) --upgrade --extra signatures -o requirements/agent.lock packaging/agent/pyproject.toml
 	$(COMPILE) --upgrade -o requirements/lock-tool.lock requirements/lock-tool.in
 

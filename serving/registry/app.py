@@ -37,6 +37,7 @@
 
 HEAD is answered on each path that has a GET.
 Every path but those of the last two lines needs a token (access/check.py), unless the settings say `open`.
+A process with `role: controller` has /healthz alone.
 """
 
 from __future__ import annotations
@@ -129,9 +130,11 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     app.add_middleware(AccessCheck, tokens=None if settings.open else tokens)
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
+    app.include_router(health.router)
+    if settings.role == "controller":
+        return app
     for resource in (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, access):
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
-    app.include_router(health.router)
     _add_own_pages(app)
     return app
 
