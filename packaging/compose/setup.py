@@ -34,6 +34,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 from sqlalchemy.orm import Session
 
+from kmod.errors import CcatuneError
 from serving.access import repository, service
 from serving.access.first import INIT
 from serving.access.grants import local_caller
@@ -223,10 +224,13 @@ def main() -> None:
     given = parser.parse_args()
     settings, now = load_settings(given.config), datetime.now(tz=UTC)
     folder = Folder(given.secrets, is_owned=os.geteuid() == ROOT)
-    if given.command == "register":
-        register(folder, settings, now=now)
-        return
-    make_secrets(folder, settings, [*given.name, "localhost", "proxy", "127.0.0.1"], now=now)
+    try:
+        if given.command == "register":
+            register(folder, settings, now=now)
+            return
+        make_secrets(folder, settings, [*given.name, "localhost", "proxy", "127.0.0.1"], now=now)
+    except (CcatuneError, OSError) as error:
+        raise SystemExit(f"setup: {error}") from error
     print("Keep the folder `offline` on another machine, encrypted, and delete it here.")  # noqa: T201
 
 
