@@ -47,12 +47,13 @@ from serving.signatures import Envelope, PrivateKey, Role, Root
 from serving.signatures.root import ROOT_TYPE
 
 # The groups of the services, as docker-compose.yml has them.
-ROOT, PROXY, POSTGRES, CCATUNE = 0, 101, 999, 10001
+ROOT, PROXY, POSTGRES, CCATUNE, PROMETHEUS = 0, 101, 999, 10001, 65534
 CA_DAYS, SERVER_DAYS, ROOT_DAYS = 3650, 365, 365
-# The principals of the other tokens, beside the administrator.
+# The tokens, beside the administrator's.
 TOKENS = {
     "agent-token": TokenCreate(principal="stand-in", kind="agent", scopes=["read", "report"], agent_id="stand-in"),
     "runner-token": TokenCreate(principal="runner", kind="ci", scopes=["run-jobs"]),
+    "prometheus-token": TokenCreate(principal="prometheus", kind="ci", scopes=["read"]),
 }
 
 
@@ -106,7 +107,7 @@ def make_secrets(folder: Folder, settings: ServingSettings, names: list[str], *,
     folder.make("ray-token", lambda: secrets.token_hex(32).encode(), group=CCATUNE)
     folder.make("grafana-password", word, group=ROOT)
     for name in ("admin-token", *TOKENS):
-        folder.make(name, _new_token, group=CCATUNE)
+        folder.make(name, _new_token, group=PROMETHEUS if name == "prometheus-token" else CCATUNE)
     folder.make("registry-key", _new_key, group=CCATUNE)
     # Keys that were taken to another machine are not made again.
     if not folder.has("root.json"):

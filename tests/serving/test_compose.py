@@ -201,7 +201,7 @@ def test_every_command_line_of_compose_starts(repository, compose, new_database_
         with RegistryClient(url, token=token, tls=ca) as client:
             services.wait("stand-in", lambda: [row["state"] for row in client.agents()] == ["NoChannel"])
             # The runner has asked for a job, so its token was used.
-            assert {row["principal"] for row in client.tokens()} == {"admin", "runner", "stand-in"}
+            assert {row["principal"] for row in client.tokens()} == {"admin", "prometheus", "runner", "stand-in"}
         assert json.loads(services.run("cli", "root", "fetch", "--out", "root.json", "--json"))["version"] == 1
 
 
