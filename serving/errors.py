@@ -200,6 +200,14 @@ class NotPermittedError(ServingError, status=403, slug="not-permitted", title="N
     """The caller's token lacks a scope, or is limited to other algorithms, channels or agents."""
 
 
+class ForeignFormError(ServingError, status=403, slug="foreign-form", title="Foreign form"):
+    """A form does not come from a page that the session has loaded."""
+
+
+class InvalidFormError(ServingError, status=422, slug="invalid-form", title="Invalid form"):
+    """A field of a form is missing or invalid."""
+
+
 class TooManyAttemptsError(ServingError, status=429, slug="too-many-attempts", title="Too many attempts"):
     """Too many tokens from one address were refused. Known tokens are still accepted from there."""
 

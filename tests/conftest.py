@@ -40,6 +40,7 @@ for variable in ("COLUMNS", "LINES"):
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 VM_FOLDER = "vm"
+AXE = REPOSITORY / "build" / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 REQUIRED = frozenset(os.environ.get("CCATUNE_REQUIRE_TIERS", "").replace(",", " ").split())
 
 
@@ -54,10 +55,20 @@ def lacking_for_bpf() -> str:
     return bpf_host.lacking() or lacks_commands("clang-19", "bpftool", "ip", "tc")
 
 
+def lacking_for_browser() -> str:
+    """What the tier browser lacks: Playwright, Chromium, and what `make setup` brings by npm."""
+    if find_spec("playwright") is None:
+        return "not installed: playwright"
+    if not AXE.is_file():
+        return "not installed: axe-core, which `make setup` brings by npm"
+    return lacks_commands("chromium")
+
+
 # Each tier and what it lacks on this machine ("" when it can run).
 TIERS: dict[str, Callable[[], str]] = {
     "unit": lambda: "",
     "service": lambda: "",
+    "browser": lacking_for_browser,
     "vm": lacking,
     "mahimahi": lacking_for_links,
     "bpf": lacking_for_bpf,

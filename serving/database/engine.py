@@ -27,6 +27,7 @@ from serving.database.private import keep_private
 from serving.errors import DatabaseError
 
 Row = TypeVar("Row")
+Query = TypeVar("Query", bound=Select[*tuple[Any, ...]])
 
 _WRITE = "ccatune_write"
 
@@ -163,7 +164,7 @@ def _prepare_postgresql(engine: Engine, *, shown_url: str) -> None:
             )
 
 
-def narrowed(query: Select[Row], *conditions: tuple[InstrumentedAttribute[Any], Any]) -> Select[Row]:
+def narrowed(query: Query, *conditions: tuple[InstrumentedAttribute[Any], Any]) -> Query:
     """Return the query for rows whose columns have the given values. A value of None is no condition.
 
     A set is a condition of membership.

@@ -33,7 +33,8 @@
     DELETE /v1/principals/{name}              revoke all tokens of a principal
     GET  /v1/audit                            list the changes, each with who made it
     GET  /healthz  /v1/docs  /v1/openapi.json
-    GET  /                                    redirects to /v1/docs
+    GET  /ui/...                              pages for people (serving/dashboard)
+    GET  /                                    redirects to /ui/
 
 HEAD is answered on each path that has a GET.
 Every path but those of the last two lines needs a token (access/check.py), unless the settings say `open`.
@@ -58,6 +59,7 @@ from serving.access.known import KnownTokens
 from serving.agents import endpoints as agents
 from serving.channels import endpoints as channels
 from serving.context import Clock, Context, WorkPool
+from serving.dashboard import parts as dashboard
 from serving.database import Database, registry_name
 from serving.drift import endpoints as drift
 from serving.ensembles import endpoints as ensembles
@@ -123,6 +125,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     drift.add_parts(context)
     jobs.add_parts(context)
     retraining.add_parts(context)
+    dashboard.add_parts(context)
     add_problem_handlers(app)
     # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
@@ -135,6 +138,8 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
         return app
     for resource in (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, access):
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
+    for pages in dashboard.ROUTERS:
+        app.include_router(pages)
     _add_own_pages(app)
     return app
 
@@ -169,8 +174,8 @@ def _host_names(settings: ServingSettings) -> frozenset[str] | None:
 def _add_own_pages(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def root() -> RedirectResponse:
-        """Lead to the documentation, also below the prefix of a proxy."""
-        return RedirectResponse("v1/docs")
+        """Lead to the pages, also below the prefix of a proxy."""
+        return RedirectResponse("ui/")
 
     @app.get("/v1/docs", include_in_schema=False)
     async def docs(if_none_match: Annotated[str | None, Header()] = None) -> Response:

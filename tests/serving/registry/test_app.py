@@ -26,7 +26,7 @@ def test_the_docs_page_shows_every_operation_and_loads_nothing_from_elsewhere(ap
         assert escape(shown) in page, shown
 
 
-def test_the_docs_are_reached_from_the_root_also_behind_a_prefix(api):
+def test_pages_and_docs_are_reached_from_the_root_also_behind_a_prefix(api):
     async def proxy(scope, receive, send):
         """A reverse proxy that serves the registry below /lab."""
         await api.app({**scope, "path": scope["path"].removeprefix("/lab")}, receive, send)
@@ -34,13 +34,15 @@ def test_the_docs_are_reached_from_the_root_also_behind_a_prefix(api):
     async def scenario():
         transport = httpx.ASGITransport(app=proxy)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", follow_redirects=True) as client:
-            docs = await client.get("/lab/")
+            first = await client.get("/lab/")
+            docs = await client.get(first.url.join(re.search(r'href="([^"]*/v1/docs)"', first.text)[1]))
             link = re.search(r'href="(openapi\.json)"', docs.text)
             document = await client.get(docs.url.join(link[1]))
-            return docs.url.path, document.json(), document.url.join(document.json()["servers"][0]["url"]).path
+            server = document.url.join(document.json()["servers"][0]["url"]).path
+            return (first.url.path, docs.url.path, server), document.json()
 
-    path, document, server = asyncio.run(scenario())
-    assert (path, server) == ("/lab/v1/docs", "/lab/")
+    paths, document = asyncio.run(scenario())
+    assert paths == ("/lab/ui/", "/lab/v1/docs", "/lab/")
     assert "/v1/channels" in document["paths"]
 
 
