@@ -24,7 +24,7 @@ COPY --from=server-packages /opt/ccatune/venv /opt/ccatune/venv
 COPY ccatune.py /opt/ccatune/
 COPY kmod /opt/ccatune/kmod
 COPY serving /opt/ccatune/serving
-RUN python -m compileall -q /opt/ccatune
+RUN python -m compileall -q -x venv /opt/ccatune
 USER ccatune
 
 FROM python:3.11.13-bookworm AS trainer-packages
@@ -40,17 +40,20 @@ COPY emulation/cpp emulation/cpp
 COPY emulation/mahimahi/shell emulation/mahimahi/shell
 RUN cmake -S . -B /build -G Ninja -DCCATUNE_IN_SOURCE=ON -DPython_EXECUTABLE=/opt/ccatune/venv/bin/python \
 	&& cmake --build /build
-COPY pyproject.toml README.md LICENSE ccatune.py ./
+COPY pyproject.toml README.md LICENSE ./
 COPY LICENSES LICENSES
-COPY configs configs
-COPY kmod kmod
-COPY emulation emulation
-COPY training training
-COPY serving serving
-# Nodes of a cluster compare the version of the installed package. The folders are used where they are.
-RUN pip install --no-deps --no-build-isolation --editable . && python -m compileall -q . \
-	&& pip uninstall --quiet --yes cmake ninja nanobind scikit-build-core
+# Nodes of a cluster compare the version of the package, which is found beside its folders.
+RUN python -c "from scikit_build_core.build import prepare_metadata_for_build_wheel as p; p('metadata')"
 
 FROM base AS trainer
-COPY --from=trainer-packages /opt/ccatune /opt/ccatune
+COPY --from=trainer-packages /opt/ccatune/venv /opt/ccatune/venv
+COPY --from=trainer-packages /opt/ccatune/metadata /opt/ccatune
+COPY ccatune.py /opt/ccatune/
+COPY configs /opt/ccatune/configs
+COPY kmod /opt/ccatune/kmod
+COPY emulation /opt/ccatune/emulation
+COPY training /opt/ccatune/training
+COPY serving /opt/ccatune/serving
+COPY --from=trainer-packages /opt/ccatune/emulation/_engine.* /opt/ccatune/emulation/
+RUN python -m compileall -q -x venv /opt/ccatune
 USER ccatune

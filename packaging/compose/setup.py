@@ -73,9 +73,9 @@ class Folder:
         made = path.with_name(f".{path.name}.{os.getpid()}")
         with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content())
+            os.fchmod(file.fileno(), mode)
             if self._is_owned:
                 os.fchown(file.fileno(), user, group)
-            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         made.rename(path)
         print(f"made {name}")  # noqa: T201

@@ -6,8 +6,9 @@
     first table           signed, published, and in force on the agent
     roll-out              promoted by the controller over sixteen agents, while a replica is killed
     job                   trained on the workers of the cluster
-    figures               Prometheus has those of every process
-    backup, restore       by the commands of docs/operate.md, and a certificate that is replaced
+    figures               Prometheus has those of every replica and of the controller
+    backup, restore       by the commands of docs/operate.md
+    secrets               certificate, tokens and password are replaced
     down, up              no serial, agent, token, job or row of the audit log is lost
 
 Grafana's image cannot be had here, so it is not started. Needs root. Example: python -m tests.prove.compose
@@ -213,6 +214,25 @@ def train(site: Site) -> None:
     site.say(f"job {job}: {found['state']}, {found['digest'][:19]}, by {found['runner']}, searched on {sorted(seen)}")
 
 
+def figures(site: Site) -> None:
+    """Prometheus reaches every process of the registry, by its own token."""
+    site.docker.compose("--profile", "figures", "up", "--detach", "prometheus")
+
+    def asked(query: str) -> dict[str, str]:
+        answer = httpx.get("http://127.0.0.1:9090/api/v1/query", params={"query": query}).raise_for_status().json()
+        return {row["metric"].get("instance", ""): row["value"][1] for row in answer["data"]["result"]}
+
+    def up() -> Any:
+        try:
+            found = asked('up{job="ccatune"}')
+        except httpx.HTTPError:
+            return None
+        return found if list(found.values()) == ["1"] * 3 else None
+
+    found = site.wait("three processes that are up in Prometheus", up)
+    site.say(f"Prometheus: {len(found)} processes are up; serials {asked('max(ccatune_channel_serial)')}")
+
+
 def snapshot(site: Site) -> dict[str, Any]:
     """What must survive."""
     with site.http() as http:
@@ -258,18 +278,31 @@ def back_up_and_restore(site: Site) -> None:
     site.say(f"a backup of {file.stat().st_size} bytes is restored, and nothing is lost")
 
 
-def replace_certificate(site: Site) -> None:
-    """An expired certificate is replaced by one command and a restart of the proxy."""
+def replace_secrets(site: Site) -> None:
+    """Certificate, token of the runner, token of the administrator, and password of the database are replaced."""
 
     def served() -> str:
         return ssl.get_server_certificate(("localhost", int(site.url.rpartition(":")[2])))
 
     before = served()
-    (site.secrets / "tls.pem").unlink()
+    for name in ("tls.pem", "runner-token", "admin-token", "postgres-password", "pgpass"):
+        (site.secrets / name).unlink()
     site.compose("run", "--rm", "--no-TTY", "setup")
-    site.compose("restart", "proxy")
-    site.wait("the new certificate", lambda: served() != before)
-    site.say("the certificate is replaced")
+    word = (site.secrets / "postgres-password").read_text(encoding="ascii")
+    change = f"ALTER ROLE ccatune PASSWORD '{word}'".encode()
+    site.compose("exec", "--no-TTY", "postgres", "psql", *AS, stdin=change)
+    site.compose("run", "--rm", "--no-TTY", "migrate")
+    site.compose("restart", "proxy", "runner", "api", "controller")
+    site.up()
+    if served() == before:
+        raise ShortfallError("the proxy serves the old certificate")
+    old = [row for row in site.cli("tokens", "list") if row["principal"] == "runner"][-1]
+    site.cli("tokens", "revoke", old["id"])
+    job = site.cli("jobs", "submit", "compose", "--dataset", "recordings", "--seed", "2")["id"]
+    site.wait("the runner to take a job by its new token", lambda: site.cli("jobs", "show", str(job))["runner"])
+    site.cli("jobs", "cancel", str(job))
+    site.wait("the job's end", lambda: site.cli("jobs", "show", str(job))["ended_at"])
+    site.say("certificate, tokens of runner and administrator, and password of the database are replaced")
 
 
 def run_all(site: Site) -> str:
@@ -279,8 +312,9 @@ def run_all(site: Site) -> str:
     first_table(site)
     roll_out(site)
     train(site)
+    figures(site)
     back_up_and_restore(site)
-    replace_certificate(site)
+    replace_secrets(site)
     before = snapshot(site)
     site.compose("down")
     site.say("down")

@@ -45,7 +45,7 @@ class Docker:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = {**os.environ, **paths(), **environment}
 
-    def run_bytes(self, *words: str | Path, stdin: bytes | None = None, within_s: float = 600) -> bytes:
+    def run_bytes(self, *words: str | Path, stdin: bytes | None = None, within_s: float = 1800) -> bytes:
         """Run `docker WORDS`, and return its output. Raises DockerError where it fails."""
         command = ["docker", *map(str, words)]
         done = subprocess.run(
