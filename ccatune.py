@@ -93,6 +93,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "jobs": LazyCommand("serving.commands.jobs:jobs", "serving", "Train studies as jobs of the registry."),
     "registry": LazyCommand("serving.commands.registry:registry", "serving", "Back up the registry's database."),
     "tokens": LazyCommand("serving.commands.access:tokens", "serving", "Make, list and revoke tokens of the registry."),
+    "people": LazyCommand("serving.commands.people:people", "serving", "List and change who logs in to the pages."),
     "audit": LazyCommand("serving.commands.access:audit", "serving", "List who changed what in the registry."),
 }
 

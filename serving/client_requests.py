@@ -114,9 +114,13 @@ class RegistryRequests:
         """Return the JSON answer to a request."""
         return _json(self._ask(method, path, json=body))
 
+    def send(self, method: str, path: str, *, body: Any = None) -> None:
+        """Send a request whose answer has no content."""
+        self._ask(method, path, json=body)
+
     def remove(self, path: str) -> None:
         """Delete what the path names."""
-        self._ask("DELETE", path)
+        self.send("DELETE", path)
 
     def ask_twice(self, method: str, path: str, *, body: Any, if_serial: int | None) -> Any:
         """Return the JSON answer to a write, which is repeated like `move`."""

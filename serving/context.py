@@ -20,6 +20,7 @@ from datetime import datetime
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 from fastapi import Depends, Request
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from serving.database import Database
@@ -33,7 +34,11 @@ Part = TypeVar("Part")
 
 
 class WorkPool:
-    """Runs functions in threads of its own. `run` belongs to the event loop."""
+    """Runs functions in threads of its own. `run` belongs to the event loop.
+
+    name: in errors. n_pending: functions that run or wait. n_refused: those that were refused so far, because the queue
+    was full or they had waited too long. n_failed: those that failed so far because of the database.
+    """
 
     def __init__(
         self,
@@ -44,12 +49,12 @@ class WorkPool:
         max_queue_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._name = name
+        self.name = name
         self._clock = clock
         self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=f"ccatune-{name}")
-        self._max_pending = threads + max_queued
+        self.max_pending = threads + max_queued
         self._max_queue_s = max_queue_s
-        self._n_pending = 0
+        self.n_pending = self.n_refused = self.n_failed = 0
         self.last_success_s = time.monotonic()
 
     async def run(self, work: Callable[[], Result]) -> Result:
@@ -58,16 +63,17 @@ class WorkPool:
         Raises:
             BusyError: the queue is full, or the function has waited too long.
         """
-        if self._n_pending >= self._max_pending:
-            raise BusyError(f"expected room for another of the {self._name}, {self._n_pending} wait; try again")
+        if self.n_pending >= self.max_pending:
+            self.n_refused += 1
+            raise BusyError(f"expected room for another of the {self.name}, {self.n_pending} wait; try again")
         queued_s = self._clock()
 
         def timed() -> Result:
             if self._clock() - queued_s > self._max_queue_s:
-                raise BusyError(f"expected the {self._name} to start in {self._max_queue_s:g} s, it waited; try again")
+                raise BusyError(f"expected the {self.name} to start in {self._max_queue_s:g} s, it waited; try again")
             return work()
 
-        self._n_pending += 1
+        self.n_pending += 1
         future = asyncio.get_running_loop().run_in_executor(self._executor, timed)
         future.add_done_callback(self._ended)
         return await future
@@ -77,9 +83,14 @@ class WorkPool:
         self._executor.shutdown(cancel_futures=True)
 
     def _ended(self, future: asyncio.Future[Result]) -> None:
-        self._n_pending -= 1
-        if not future.cancelled() and future.exception() is None:
+        self.n_pending -= 1
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
             self.last_success_s = time.monotonic()
+        self.n_refused += isinstance(error, BusyError)
+        self.n_failed += isinstance(error, SQLAlchemyError)
 
 
 @dataclass(frozen=True)
@@ -87,7 +98,9 @@ class Context:
     """One registry: its database, name, settings and clock (UTC), and the parts of its resources.
 
     reads, writes: thread pools for database work; neither waits for the other.
+    hashes: thread pool for the hashes of passwords, each of which takes much memory.
     on_start, on_stop: called in the event loop when the server begins to answer, and when it begins to stop.
+    on_close: called when no thread works with the database any more.
     """
 
     database: Database
@@ -96,8 +109,10 @@ class Context:
     clock: Clock
     reads: WorkPool
     writes: WorkPool
+    hashes: WorkPool
     on_start: list[Callable[[], None]] = field(default_factory=list)
     on_stop: list[Callable[[], None]] = field(default_factory=list)
+    on_close: list[Callable[[], None]] = field(default_factory=list)
     _parts: dict[type[Any], Any] = field(default_factory=dict)
 
     def add(self, part: Part) -> Part:
@@ -113,8 +128,10 @@ class Context:
 
     def close(self) -> None:
         """Wait until no thread works with the database any more. It may be closed then."""
-        self.reads.close()
-        self.writes.close()
+        for pool in (self.hashes, self.reads, self.writes):
+            pool.close()
+        for step in self.on_close:
+            step()
 
     async def read(
         self,

@@ -228,5 +228,49 @@ class PrincipalConflictError(ServingError, status=409, slug="principal-conflict"
     """The principal is of another kind, or is disabled, and so cannot have this token."""
 
 
+class PersonNotFoundError(ServingError, status=404, slug="person-not-found", title="No such person"):
+    """There is no account of that name, or the caller has none."""
+
+
+class PersonExistsError(ServingError, status=409, slug="person-exists", title="The person has an account"):
+    """A new account has the name of an existing one."""
+
+
+class OneselfError(ServingError, status=409, slug="oneself", title="Not for the own account"):
+    """A person changes the own role, or resets or disables the own account."""
+
+
+class PasswordRefusedError(ServingError, status=422, slug="password-refused", title="Password refused"):
+    """A new password is too short, too long, or easy to guess. The message does not repeat it."""
+
+
+class PasskeyRefusedError(ServingError, status=400, slug="passkey-refused", title="Passkey refused"):
+    """The answer of an authenticator is not valid, or not to a challenge that is open."""
+
+
+class PasskeyNotFoundError(ServingError, status=404, slug="passkey-not-found", title="No such passkey"):
+    """The person has no such passkey."""
+
+
+class SetUpLinkError(ServingError, status=404, slug="set-up-link", title="The link is not accepted"):
+    """A set-up link was used already, has expired, or was never made."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "expected a set-up link that was not used and has not expired, got another; ask an administrator for one"
+        )
+
+
+class LogInRefusedError(ServingError, status=401, slug="log-in-refused", title="Not logged in"):
+    """The proof of a person's identity is not valid. The message is the same for every reason."""
+
+    def __init__(self, message: str = "expected the name and password of a person; check both, and try again") -> None:
+        super().__init__(message)
+
+
+class ProviderError(ServingError, status=502, slug="provider", title="The provider's answer is not usable"):
+    """The provider of OpenID Connect does not answer, or its answer is not valid."""
+
+
 class RegistryClientError(ServingError):
     """A registry is unreachable, refused a request or gave an invalid answer, or an argument is invalid."""

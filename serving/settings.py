@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from kmod.errors import DocumentError
 from kmod.yaml12 import load_yaml
+from serving.access.grants import Role
 from serving.errors import SettingsError
 from serving.names import DatasetName, HostName, is_name
 
@@ -37,7 +39,7 @@ class ServingSettings(BaseModel):
     role: Literal["all", "api", "controller"] = Field(
         default="all",
         description="What this process does: `api` answers requests, `controller` judges roll-outs, takes the steps of "
-        "retrainings, ends leases and deletes what is too old, and answers /healthz alone.",
+        "retrainings, ends leases and deletes what is too old, and answers /readyz and /metrics alone.",
     )
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535, description="TCP port; 0 takes a free one.")
@@ -58,6 +60,31 @@ class ServingSettings(BaseModel):
     )
     token_cache_s: float = Field(
         default=5.0, ge=0.1, le=300, description="Time within which a token that another process revoked is refused."
+    )
+    session_idle_s: float = Field(
+        default=8 * 3600.0, ge=60, le=90 * 86_400, description="Time without a request after which a session ends."
+    )
+    session_lifetime_s: float = Field(
+        default=7 * 86_400.0, ge=60, le=90 * 86_400, description="Longest time between log-in and the session's end."
+    )
+    oidc_issuer: str | None = Field(
+        default=None, description="Address of a provider of OpenID Connect by which people log in (extra `oidc`)."
+    )
+    oidc_client_id: str | None = Field(default=None, description="Name by which the provider knows the registry.")
+    oidc_client_secret_file: Path | None = Field(
+        default=None, description="File with the client's secret, which others cannot read; none for a public client."
+    )
+    oidc_redirect_url: str | None = Field(
+        default=None,
+        description="Address of ui/login/provider/callback as browsers reach it, as behind a proxy's path prefix. "
+        "Without it, it is derived from the request.",
+    )
+    oidc_name_claim: str = Field(
+        default="preferred_username", description="Claim of the ID token that names a new person."
+    )
+    oidc_role_claim: str = Field(default="groups", description="Claim of the ID token with the person's groups.")
+    oidc_roles: dict[str, Role] = Field(
+        default={}, description="Role of each group. Who is in none of them is refused; the highest role counts."
     )
     host_names: tuple[HostName, ...] = Field(
         default=(),
@@ -95,6 +122,20 @@ class ServingSettings(BaseModel):
     keep_alive_s: int = Field(
         default=75, ge=1, le=3600, description="Time that an idle connection is kept for a further request."
     )
+    log: Literal["text", "json"] = Field(default="text", description="Form of the log on stderr.")
+    access_log: bool = Field(
+        default=False, description="Log each answer. Without it faults and slow answers are logged, at a bounded rate."
+    )
+    slow_request_s: float = Field(
+        default=5.0, gt=0, le=3600, description="Time from which on an answer counts as slow. Long polls never do."
+    )
+    telemetry: bool = Field(
+        default=False,
+        description="Send traces of requests by OpenTelemetry, to where the OTEL_ variables of the environment say.",
+    )
+    metrics_every_s: float = Field(
+        default=15.0, ge=0.1, le=3600, description="/metrics reads its figures from the database at most so often."
+    )
     max_queued_reports: int = Field(
         default=20_000, ge=1, le=1_000_000, description="Most reports that wait to be written; others are answered 503."
     )
@@ -121,7 +162,7 @@ class ServingSettings(BaseModel):
         default=None, description="Folder of the studies (NAME.yaml) that jobs may name; without it there are no jobs."
     )
     datasets: tuple[DatasetName, ...] = Field(
-        default=(), description="Datasets that jobs may name. Each runner knows the folders of those that it has."
+        default=(), description="Datasets that jobs may name, besides those that a runner has described."
     )
     job_lease_s: float = Field(
         default=60.0, ge=2, le=86_400, description="Time without a heartbeat after which another runner takes a job."
@@ -163,6 +204,18 @@ class ServingSettings(BaseModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _provider_is_complete(self) -> ServingSettings:
+        if self.oidc_issuer is None:
+            return self
+        if self.oidc_client_id is None or not self.oidc_roles:
+            raise ValueError("expected oidc_client_id and oidc_roles with oidc_issuer")
+        for name in ("oidc_issuer", "oidc_redirect_url"):
+            address = getattr(self, name)
+            if address is not None and not is_protected(address):
+                raise ValueError(f"{name}: expected an address with https, or on this machine")
+        return self
+
     @field_validator("registry")
     @classmethod
     def _registry_is_a_name(cls, name: str | None) -> str | None:
@@ -182,6 +235,17 @@ class ServingSettings(BaseModel):
     def has_tls(self) -> bool:
         """Whether the registry answers by https."""
         return self.tls_cert_file is not None
+
+
+def is_protected(address: str) -> bool:
+    """Whether an address has https, or belongs to this machine."""
+    try:
+        parts = urlsplit(address)
+        return bool(parts.hostname) and (
+            parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in {"localhost", "127.0.0.1", "::1"})
+        )
+    except ValueError:
+        return False
 
 
 def load_settings(path: Path | None = None, **overrides: Any) -> ServingSettings:

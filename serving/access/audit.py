@@ -21,6 +21,11 @@
     enable-principal    principal NAME     access/service.py
     create-token        token ID           access/service.py
     revoke-token        token ID           access/service.py
+    log-in, log-out     person NAME        people/service.py
+    fail-log-in         person NAME, or    people/login.py; one row for many attempts, with their number
+                        unknown person
+    create-person, reset-person, set-role, change-password, end-sessions, add-passkey, rename-passkey, remove-passkey
+                        person NAME        people/service.py
 
 A request that changes nothing, because it repeats an earlier one, leaves no row. Details never contain a token's text.
 """

@@ -6,6 +6,8 @@
     many of them                  429 without a look-up (attempts.py); a token in memory is accepted nevertheless
     an accepted token             the application receives the request, with the `Caller` in its state
 
+Pages (/ui/...) take sessions of people instead, and no tokens (serving/people/gate.py).
+
 A registry without accounts (`ccatune serve --open`) accepts every request, and calls its caller `open`.
 """
 
@@ -13,9 +15,10 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
 from fastapi.security import HTTPBearer
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -30,10 +33,11 @@ from serving.http.layers import request_id_of
 from serving.http.problems import problem_of
 
 OPEN = "open"
-PUBLIC_PATHS = frozenset({"/", "/healthz", "/v1/docs", "/v1/openapi.json"})
+PAGES = "/ui"
+PUBLIC_PATHS = frozenset({"/", "/healthz", "/livez", "/readyz", "/v1/docs", "/v1/openapi.json"})
 
-_OPEN_GRANT = local_caller(OPEN).grant
-_STATE_KEY = "ccatune_caller"
+OPEN_GRANT = local_caller(OPEN).grant
+CALLER_KEY = "ccatune_caller"
 _AUTHORIZATION = b"authorization"
 _SCHEME = b"bearer"
 _ANONYMOUS = (
@@ -45,17 +49,23 @@ _NOT_ACCEPTED = "expected a token that this registry accepts, got another; make 
 _log = logging.getLogger(__name__)
 
 
+# Puts the caller of a request to a page into the scope's state, or returns the answer that refuses it.
+Pages = Callable[[Scope], Awaitable[Response | None]]
+
+
 class AccessCheck:
-    """ASGI middleware. tokens: None for a registry without accounts."""
+    """ASGI middleware. tokens: None for a registry without accounts. pages: admits requests to /ui."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
         tokens: KnownTokens | None,
+        pages: Pages,
         attempts: Attempts | None = None,
     ) -> None:
         self._app = app
+        self._pages = pages
         self._tokens = tokens
         self._attempts = attempts or Attempts()
         self._refusals = CountedLog(_log)
@@ -63,22 +73,25 @@ class AccessCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on with its caller."""
         if scope["type"] == "http" and scope["path"] not in PUBLIC_PATHS:
+            response: Response | None
             try:
-                caller = await self._caller(scope)
+                if is_page(scope["path"]):
+                    response = await self._pages(scope)
+                else:
+                    scope.setdefault("state", {})[CALLER_KEY], response = await self._caller(scope), None
             except Exception as error:
                 response = problem_of(error)
                 if response is None:
                     raise
+            if response is not None:
                 await response(scope, receive, send)
                 return
-            scope.setdefault("state", {})[_STATE_KEY] = caller
         await self._app(scope, receive, send)
 
     async def _caller(self, scope: Scope) -> Caller:
-        client = scope.get("client")
-        address = client[0] if client else None
+        address = address_of(scope)
         if self._tokens is None:
-            return Caller(_OPEN_GRANT, request_id_of(scope), address)
+            return Caller(OPEN_GRANT, request_id_of(scope), address)
         text = _token_of(scope)
         if text is None:
             raise self._refusal(NotAuthenticatedError(_ANONYMOUS), address, None)
@@ -115,13 +128,24 @@ class AccessCheck:
         return error
 
 
+def is_page(path: str) -> bool:
+    """Whether a path belongs to the pages for people."""
+    return path == PAGES or path.startswith(f"{PAGES}/")
+
+
+def address_of(scope: Scope) -> str | None:
+    """Return the network address from which a request came, or None."""
+    client = scope.get("client")
+    return client[0] if client else None
+
+
 def caller_of(scope: Scope) -> Caller:
     """Return the caller of a request that `AccessCheck` accepted.
 
     Raises:
         NotAuthenticatedError: the request did not pass the check.
     """
-    found = scope.get("state", {}).get(_STATE_KEY)
+    found = scope.get("state", {}).get(CALLER_KEY)
     if not isinstance(found, Caller):
         raise NotAuthenticatedError(_ANONYMOUS)
     return found

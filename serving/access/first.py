@@ -10,14 +10,18 @@ import logging
 from datetime import datetime
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.exc import IntegrityError
 
 from serving.access import repository, service
 from serving.access.grants import local_caller
+from serving.access.schemas import PrincipalName
 from serving.access.secret_file import new_secret_file
 from serving.access.token_text import NewToken, new_token
 from serving.database import Database, open_database, registry_name
 from serving.errors import SettingsError
+from serving.names import in_words
+from serving.people import service as people
 from serving.settings import ServingSettings
 
 INIT = "init"
@@ -45,15 +49,30 @@ def check_accounts(database: Database, settings: ServingSettings) -> None:
         )
 
 
+def require_person_name(name: str) -> str:
+    """Return the name of a person. Raises SettingsError where the registry does not accept it."""
+    try:
+        return TypeAdapter[str](PrincipalName).validate_python(name)
+    except ValidationError as error:
+        raise SettingsError(f"person: {in_words(error.errors()[0])}, got {name!r:.200}") from error
+
+
 def make_admin_token(
-    settings: ServingSettings, *, is_first: bool, token_file: Path | None, now: datetime
+    settings: ServingSettings,
+    *,
+    is_first: bool,
+    token_file: Path | None,
+    person: tuple[str, str] | None = None,
+    now: datetime,
 ) -> tuple[NewToken, str]:
     """Make the schema if necessary, and a token with all rights. Return the token and the registry's name.
 
     is_first: refuse if there is a principal already. token_file: a new file for the token, mode 0600.
+    person: name and hash of the password of a person with the role admin, who is made or gets this password anew.
 
     Raises:
         SettingsError: there is a principal already, the file exists, or it cannot be written.
+        PrincipalConflictError: the person's name is that of an agent or a build system, or is disabled.
         DatabaseError: the database cannot be opened.
     """
     new = new_token()
@@ -66,6 +85,8 @@ def make_admin_token(
             if is_first and repository.has_principal(session):
                 raise _exists(database)
             service.create_admin_token(session, new, by=local_caller(INIT), now=now)
+            if person is not None:
+                people.make_admin(session, *person, by=local_caller(INIT), now=now)
     except IntegrityError as error:
         raise _exists(database) from error
     finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a token permits, and the caller of a request.
+"""What a token or a person's role permits, and the caller of a request.
 
     scope     permits                                             limited by the token's
     publish   to publish ensembles                                ccas
@@ -14,10 +14,16 @@
     admin     everything; such a token has no limits
 
 An ensemble belongs to an algorithm and to no channel, so `channels` does not limit who reads or publishes it.
+
+    role of a person   scopes, without limits
+    viewer             read
+    operator           read, publish, move, roll-out, train
+    admin              admin
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal, get_args
@@ -26,14 +32,21 @@ from serving.errors import NotAuthenticatedError, NotPermittedError
 
 Scope = Literal["publish", "move", "roll-out", "train", "run-jobs", "report", "read", "admin"]
 PrincipalKind = Literal["human", "agent", "ci"]
+Role = Literal["viewer", "operator", "admin"]
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+ROLES: Final[Mapping[Role, frozenset[Scope]]] = {
+    "viewer": frozenset({"read"}),
+    "operator": frozenset({"read", "publish", "move", "roll-out", "train"}),
+    "admin": frozenset({"admin"}),
+}
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Grant:
-    """What a token permits. A limit that is None does not apply.
+    """What a token or a person's role permits. A limit that is None does not apply.
 
+    session_id, role: the session and the role of a person who logged in; None for a token.
     row_id, token_id: the token's row, and the public id that names it; None for a caller without a token.
     expires_at: from this time on the token is not accepted; None for never.
     is_revoked: set when the token is revoked, so that requests that are still held notice it.
@@ -49,6 +62,8 @@ class Grant:
     channels: frozenset[str] | None = None
     agent_id: str | None = None
     expires_at: datetime | None = None
+    session_id: int | None = None
+    role: Role | None = None
     is_revoked: bool = field(default=False, repr=False)
     is_used: bool = field(default=False, repr=False)
 
@@ -81,6 +96,10 @@ class Caller:
         if "admin" in grant.scopes:
             return
         if scope not in grant.scopes:
+            if grant.role is not None:
+                raise NotPermittedError(
+                    f"expected a role that permits the scope {scope}, got {grant.role}; an administrator can change it"
+                )
             self._refuse(f"the scope {scope}", f"the scopes {', '.join(sorted(grant.scopes))}")
         if cca is not None and grant.ccas is not None and cca not in grant.ccas:
             self._refuse(f"{scope} for the algorithm {cca}", f"one for {', '.join(sorted(grant.ccas))}")

@@ -113,10 +113,13 @@ def audit_page(
     target: str | None,
     before_id: int | None,
     limit: int,
+    since: datetime | None = None,
 ) -> Sequence[AuditRow]:
-    """Return entries of the audit log with an id below `before_id`, newest first."""
+    """Return entries of the audit log with an id below `before_id`, newest first. since: the earliest time."""
     query = select(AuditRow).order_by(AuditRow.id.desc()).limit(limit)
     if before_id is not None:
         query = query.where(AuditRow.id < before_id)
+    if since is not None:
+        query = query.where(AuditRow.at >= since)
     asked = ((AuditRow.actor, actor), (AuditRow.action, action), (AuditRow.target, target))
     return session.scalars(narrowed(query, *asked)).all()

@@ -16,7 +16,7 @@ from serving.names import AgentId, CcaName, ChannelName
 MAX_LIFETIME_S = 10 * 366 * 86_400
 MAX_LIMITS = 64
 # The audit log uses these names for callers without a token.
-_RESERVED_NAMES = frozenset({"open", "init", "registry"})
+_RESERVED_NAMES = frozenset({"open", "init", "registry", "anonymous"})
 
 _PUBLIC_ID = "0123456789abcdef"
 _SCOPES = ["read", "report"]

@@ -3,7 +3,7 @@
 
 - A token belongs to a principal and never changes. It ends by its expiry or by its revocation, for ever.
 - The first token of a principal makes the principal. Its kind never changes.
-- Disabling a principal revokes all its tokens, and it gets no new one.
+- Disabling a principal revokes all its tokens and ends its sessions, and it gets no new one.
 - A revocation that is repeated changes nothing.
 - Every change leaves a row in the audit log, in the same transaction.
 - The first administrator's token is made by someone who has the database, not over the API.
@@ -22,6 +22,7 @@ from serving.access.schemas import TokenCreate
 from serving.access.token_text import NewToken
 from serving.database import PrincipalRow, TokenRow
 from serving.errors import PrincipalConflictError, PrincipalNotFoundError, TokenNotFoundError
+from serving.people import repository as people_repository
 
 ADMIN = "admin"
 
@@ -34,7 +35,7 @@ def create_token(session: Session, wanted: TokenCreate, new: NewToken, *, by: Ca
     """
     # Changes of tokens wait for each other here, so the principal cannot be disabled after it was looked at.
     version = repository.next_access_version(session)
-    principal = _principal_for(session, wanted.principal, wanted.kind, by=by, now=now)
+    principal = principal_for(session, wanted.principal, wanted.kind, by=by, now=now)
     row = TokenRow(
         public_id=new.public_id,
         digest=new.digest,
@@ -87,7 +88,7 @@ def revoke_token(session: Session, public_id: str, *, by: Caller, now: datetime)
 
 
 def disable_principal(session: Session, name: str, *, by: Caller, now: datetime) -> PrincipalRow:
-    """Revoke all tokens of a principal, and give it no further one. Raises PrincipalNotFoundError."""
+    """Revoke all tokens of a principal, end its sessions, and give it no further one. Raises PrincipalNotFoundError."""
     version = repository.next_access_version(session)
     row = repository.principal(session, name)
     if row is None:
@@ -99,12 +100,18 @@ def disable_principal(session: Session, name: str, *, by: Caller, now: datetime)
         audit.record(session, by=by, action="disable-principal", target=f"principal {name}", now=now)
     for token in repository.live_tokens_of(session, row.id):
         _revoke(session, token, principal=name, version=version, by=by, now=now)
+    people_repository.end_sessions(session, row.id, now=now)
     return row
 
 
-def _principal_for(
+def principal_for(
     session: Session, name: str, kind: PrincipalKind | None, *, by: Caller, now: datetime
 ) -> PrincipalRow:
+    """Return the principal of that name, which is made if there is none.
+
+    Raises:
+        PrincipalConflictError: the principal is disabled or of another kind, or is new and `kind` is None.
+    """
     known = repository.principal(session, name)
     if known is None:
         if kind is None:

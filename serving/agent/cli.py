@@ -27,6 +27,7 @@ from serving.agent.settings import (
     CREDENTIAL,
     DEFAULT_CONFIG,
     DEFAULT_STATE_DIR,
+    LOG_FORMS,
     SECONDS,
     AgentSettings,
     credential_file,
@@ -113,6 +114,7 @@ def _settings_options(function: _Function) -> _Function:
     root = "Root document that names the keys; tables without their signatures are refused.  [default: none]"
     registry = "Name that the registry must have; its tables alone are applied.  [default: any]"
     stand_in = "Write to a stand-in for the module's tree, kept in this folder, behind the same parser."
+    textfile = "Write figures to this file, NAME.prom, for the textfile collector of Prometheus' node exporter."
     url = ["CCATUNE_AGENT_URL", "CCATUNE_REGISTRY_URL"]
     options = [
         _option("--config", config, type=path, is_eager=True, expose_value=False, callback=_take_config,
@@ -132,6 +134,8 @@ def _settings_options(function: _Function) -> _Function:
         _option("--token-file", token, default=credential_file),
         _option("--client-cert-file", "Certificate (PEM) to show to the registry."),
         _option("--client-key-file", "Its key (PEM), if that is in a file of its own."),
+        _option("--textfile", textfile, type=path),
+        _option("--log", "Form of the log on stderr.", type=click.Choice(LOG_FORMS), default="text"),
         _option("--insecure-http", "Send the token by http, where others may read it.", is_flag=True),
     ]  # fmt: skip
     for key, (_, default, _, meaning) in SECONDS.items():
@@ -211,7 +215,9 @@ def agent(
     tree = _tree_of(ctx, settings, stand_in, dry_run=dry_run)
     if dry_run:
         ctx.exit(_dry_run(settings, tree, as_json=as_json))
-    log = EventLog(as_json=as_json, has_times=not is_journal(sys.stderr))
+    log_is_json = settings.log == "json"
+    # What collects lines as JSON expects the time in them.
+    log = EventLog(as_json=as_json or log_is_json, has_times=log_is_json or not is_journal(sys.stderr))
     running = Agent(settings, tree=tree, log=log, boot_id=read_boot_id())
     if once:
         ctx.exit(_once(running, as_json=as_json))

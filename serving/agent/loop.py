@@ -23,6 +23,7 @@ from serving.agent.log import EventLog
 from serving.agent.state import IN_FORCE, CcaState
 from serving.agent.store import STATE, Store, find_agent_id, kept_agent_id
 from serving.agent.table import Serials
+from serving.agent.textfile import Textfile
 from serving.agent.threads import Poller, Reporter, stop_all
 
 # The modules for HTTP and TLS are imported after the last known good table is applied, so that they do not delay it.
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from serving.agent.client import RegistryClient
     from serving.agent.kernel import Tree
     from serving.agent.settings import AgentSettings
-    from serving.agent.state import CcaReport
+    from serving.agent.state import CcaReport, PollResult
     from serving.agent.sums import SumsLedger
     from serving.agent.trust import Trust
 
@@ -70,6 +71,9 @@ class Agent:
         # Calls for the main thread; None ends it.
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._trust = _trust_of(settings, store=self._store, log=log, now_s=now_s)
+        self._textfile = None
+        if settings.textfile is not None:
+            self._textfile = Textfile(settings.textfile, log=log, clock=clock, now_s=now_s)
         run_id = os.urandom(_RUN_ID_BYTES).hex()
         self._appliers = [
             Applier(
@@ -125,6 +129,8 @@ class Agent:
                 self._follow(reporter)
             finally:
                 stop_all([*pollers, reporter])
+                if self._textfile is not None:
+                    self._textfile.remove()
         self._log.event("stopped", tables="stay in force")
 
     def run_once(self) -> tuple[list[CcaReport], dict[str, str]]:
@@ -138,9 +144,10 @@ class Agent:
             self._load_trust()
             with self._client() as client:
                 for applier in self._appliers:
-                    applier.receive(client.poll(applier.cca, self._settings.channel))
+                    self._receive(applier, client.poll(applier.cca, self._settings.channel))
                     applier.check()
                 reports = [applier.report() for applier in self._appliers]
+                self._write_textfile(reports)
                 for applier, report in zip(self._appliers, reports, strict=True):
                     try:
                         self._report_once(client, report, applier.sums)
@@ -180,8 +187,10 @@ class Agent:
     def _follow(self, reporter: Reporter) -> None:
         next_check_s = self._clock() + self._settings.interval_s
         while True:
-            for applier in self._appliers:
-                reporter.submit(applier.report())
+            reports = [applier.report() for applier in self._appliers]
+            for report in reports:
+                reporter.submit(report)
+            self._write_textfile(reports)
             with contextlib.suppress(queue.Empty):
                 call = self._inbox.get(timeout=max(0.0, next_check_s - self._clock()))
                 if call is None:
@@ -191,6 +200,16 @@ class Agent:
                 next_check_s = self._clock() + self._settings.interval_s
                 for applier in self._appliers:
                     applier.check()
+
+    def _receive(self, applier: Applier, result: PollResult) -> None:
+        if self._textfile is not None:
+            self._textfile.note_answer(applier.cca, result)
+        applier.receive(result)
+
+    def _write_textfile(self, reports: list[CcaReport]) -> None:
+        if self._textfile is not None:
+            sums = {applier.cca: applier.sums for applier in self._appliers}
+            self._textfile.write_if_due(reports, lambda cca: sums[cca].of_table())
 
     def _find_agent_id(self) -> str:
         # An id that cannot be saved is kept here. The pollers and the reporter may need the first id at the same time.
@@ -215,7 +234,7 @@ class Agent:
             applier.cca,
             settings=self._settings,
             client=self._client(),
-            deliver=lambda result: self._inbox.put(partial(applier.receive, result)),
+            deliver=lambda result: self._inbox.put(partial(self._receive, applier, result)),
             rng=self._rng(),
             clock=self._clock,
         )

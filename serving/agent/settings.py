@@ -22,6 +22,7 @@ from serving.agent.kernel import DEFAULT_PROC_ROOT, VIAS, Via
 
 DEFAULT_CONFIG = Path("/etc/ccatune/agent.toml")
 DEFAULT_STATE_DIR = Path("/var/lib/ccatune-agent")
+LOG_FORMS = ("text", "json")
 # The file that systemd's LoadCredential=ccatune-token:FILE makes for the unit.
 CREDENTIAL = "ccatune-token"
 
@@ -53,6 +54,7 @@ class AgentSettings:
     """All settings of an agent. SECONDS lists the ranges of those in seconds. Raises SettingsError.
 
     labels: what the server is, such as its site. Roll-outs can have shares within them.
+    textfile: where to write figures for Prometheus' node exporter. log: the form of the log, text or json.
     """
 
     url: str
@@ -70,6 +72,8 @@ class AgentSettings:
     client_key_file: str | None = None
     token_file: str | None = None
     insecure_http: bool = False
+    textfile: Path | None = None
+    log: str = "text"
     interval_s: float = SECONDS["interval_s"][1]
     wait_s: float = SECONDS["wait_s"][1]
     timeout_s: float = SECONDS["timeout_s"][1]
@@ -89,6 +93,8 @@ class AgentSettings:
                 raise SettingsError(f"cca: expected one of {', '.join(tuned)}, got {cca!r}; correct --cca")
         if self.via not in VIAS:
             raise SettingsError(f"via: expected one of {', '.join(VIAS)}, got {self.via!r}; correct --via")
+        if self.log not in LOG_FORMS:
+            raise SettingsError(f"log: expected one of {', '.join(LOG_FORMS)}, got {self.log!r}; correct --log")
         _require_name("channel", self.channel)
         if self.registry_name:
             _require_name("registry_name", self.registry_name)

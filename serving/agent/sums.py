@@ -198,6 +198,11 @@ class SumsLedger:
         self._baseline = Baseline(now.instance, now.digest, now.table, rows)
         self._pending = bounded(self._pending)
 
+    def of_table(self) -> Baseline:
+        """Read the kernel's sums since it took the table in force, and return them."""
+        self.collect()
+        return self._baseline
+
     def save(self) -> bool:
         """Store the sums, and return whether this succeeded."""
         return self._files.save(SUMS, self._to_json(self.outstanding))

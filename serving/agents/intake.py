@@ -38,13 +38,18 @@ class _Queued:
 
 
 class ReportIntake:
-    """The queue of one registry's reports. All methods belong to the event loop."""
+    """The queue of one registry's reports. All methods belong to the event loop. max_queued: its bound."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._max_queued = context.settings.max_queued_reports
+        self.max_queued = context.settings.max_queued_reports
         self._queue: deque[_Queued] = deque()
         self._writer: asyncio.Task[None] | None = None
+
+    @property
+    def n_queued(self) -> int:
+        """The number of reports that wait to be written."""
+        return len(self._queue)
 
     async def submit(self, report: ReceivedReport) -> None:
         """Store the report in place of the agent's earlier one. Returns after the commit.
@@ -52,7 +57,7 @@ class ReportIntake:
         Raises:
             BusyError: the queue is full, or the write pool is.
         """
-        if len(self._queue) >= self._max_queued:
+        if len(self._queue) >= self.max_queued:
             raise BusyError(f"expected room for a report, {len(self._queue)} wait to be written; try again")
         loop = asyncio.get_running_loop()
         queued = _Queued(report, loop.create_future())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, CursorResult, and_, case, delete, func, select
+from sqlalchemy import ColumnElement, CursorResult, and_, case, delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from serving.access.grants import Grant
@@ -20,15 +20,20 @@ def replace(session: Session, rows: Sequence[dict[str, Any]], *, shared_since: d
     """Insert the rows, or replace the existing ones of the same agent and algorithm. Every row has the same columns.
 
     The columns about runs are derived from the row's `run_id` and the existing row. A run that returns is noted if
-    another one replaced it at or after `shared_since`.
+    another one replaced it at or after `shared_since`. `effective_since` stays while the table in force does.
     """
     statement = insert_for(session, AgentRow)
     excluded = statement.excluded
     replaced = {
         **{name: excluded[name] for name in rows[0] if name not in _KEY},
+        "effective_since": case((_is_another_table(excluded), excluded.received_at), else_=AgentRow.effective_since),
         **_runs(excluded.run_id, excluded.received_at, shared_since=shared_since),
     }
     session.connection().execute(statement.on_conflict_do_update(index_elements=list(_KEY), set_=replaced), list(rows))
+
+
+def _is_another_table(excluded: Any) -> ColumnElement[bool]:
+    return or_(excluded.effective_serial != AgentRow.effective_serial, excluded.channel != AgentRow.channel)
 
 
 def _runs(
@@ -60,6 +65,17 @@ def page_in_order(
     asked = ((AgentRow.cca, cca), (AgentRow.channel, channel), (AgentRow.state, state))
     granted = ((AgentRow.cca, within.ccas), (AgentRow.channel, within.channels), (AgentRow.agent_id, within.agent_id))
     return session.scalars(narrowed(query, *asked, *granted)).all()
+
+
+def arrivals(session: Session, *, cca: str, channel: str, serial: int) -> Sequence[tuple[int, datetime | None]]:
+    """Return serial in force and the time of its first report, of each agent that is to have this serial.
+
+    Left out are servers with the candidate of a roll-out, which are offered a later serial.
+    """
+    query = select(AgentRow.effective_serial, AgentRow.effective_since).where(
+        AgentRow.cca == cca, AgentRow.channel == channel, AgentRow.offered_serial <= serial
+    )
+    return [(serial, since) for serial, since in session.execute(query)]
 
 
 def delete_agent(session: Session, agent_id: str) -> int:

@@ -51,9 +51,10 @@ def store(session: Session, reports: Sequence[ReceivedReport]) -> None:
     # Two processes that write the same agents in different orders could wait for each other's row locks. The sort is
     # stable, so the runs of one agent stay in order.
     rows = [
-        {"agent_id": report.agent_id, "cca": report.cca, "received_at": report.received_at, **report.said}
+        {"agent_id": report.agent_id, "cca": report.cca, "received_at": report.received_at,
+         "effective_since": report.received_at, **report.said}
         for report in sorted(latest.values(), key=lambda report: (report.agent_id, report.cca))
-    ]
+    ]  # fmt: skip
     repository.replace(session, rows, shared_since=reports[-1].received_at - SHARED_WINDOW)
     qos.count(session, reports)
 

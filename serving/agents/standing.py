@@ -111,6 +111,16 @@ def total(counted: dict[tuple[str, str], Counter[Standing]]) -> Counter[Standing
     return sum(counted.values(), Counter[Standing]())
 
 
+def lowest_behind(session: Session, *, now: datetime) -> dict[tuple[str, str], int]:
+    """Return the lowest serial in force of the agents that are behind, by algorithm and channel."""
+    keys = (AgentRow.cca, AgentRow.channel)
+    query = select(*keys, func.min(AgentRow.effective_serial)).outerjoin(
+        ChannelRow, (ChannelRow.cca == AgentRow.cca) & (ChannelRow.name == AgentRow.channel)
+    )
+    found = session.execute(query.where(_standing(now) == "behind").group_by(*keys))
+    return {(cca, channel): serial for cca, channel, serial in found}
+
+
 def with_reason(found: AgentStanding, *, now: datetime) -> Sequence[str]:
     """Return why an agent does not stand well, in sentences."""
     said = [] if not found.error else [found.error.rstrip(".") + "."]

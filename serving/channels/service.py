@@ -131,18 +131,7 @@ def roll_back(session: Session, change: Change, wanted: RollBack) -> DeploymentR
         if not wanted.urgent:
             raise _rollout_running(channel, rollout)
         return end_rollout(session, rollout, change, action="abort", reasons=[_ROLLED_BACK], note=wanted.note)
-    deployed = deployed_by(session, channel)
-    target = repository.latest_of_another_ensemble(
-        session,
-        channel_id=channel.id,
-        before_serial=deployed.restores_serial or deployed.serial,
-        digest=deployed.digest,
-    )
-    if target is None:
-        raise NothingToRollBackError(
-            f"expected another ensemble on {change.cca}/{change.name} before serial {deployed.serial}, there was none; "
-            "move the channel to an ensemble instead"
-        )
+    target = roll_back_target(session, channel, deployed_by(session, channel))
     return deploy(
         session,
         channel,
@@ -153,6 +142,25 @@ def roll_back(session: Session, change: Change, wanted: RollBack) -> DeploymentR
         note=wanted.note,
         restores=target.restores_serial or target.serial,
     )
+
+
+def roll_back_target(session: Session, channel: ChannelRow, deployed: DeploymentRow) -> DeploymentRow:
+    """Return the deployment that a roll-back of a channel restores. deployed: its current one.
+
+    Raises NothingToRollBackError.
+    """
+    target = repository.latest_of_another_ensemble(
+        session,
+        channel_id=channel.id,
+        before_serial=deployed.restores_serial or deployed.serial,
+        digest=deployed.digest,
+    )
+    if target is None:
+        raise NothingToRollBackError(
+            f"expected another ensemble on {channel.cca}/{channel.name} before serial {deployed.serial}, there was "
+            "none; move the channel to an ensemble instead"
+        )
+    return target
 
 
 def delete(session: Session, change: Change) -> int:

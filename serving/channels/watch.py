@@ -69,6 +69,12 @@ class ChannelWatch:
         self._checker: asyncio.Task[None] | None = None
         self._closed = False
 
+    @property
+    def n_waiting(self) -> int:
+        """The number of polls that wait."""
+        with self._lock:
+            return sum(map(len, self._waiting.values()))
+
     def serial_of(self, key: ChannelKey) -> int:
         """Return the highest serial of the channel that was announced, or 0."""
         return self._serials.get(key, 0)

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
 from pathlib import Path
 from types import FrameType
@@ -23,6 +24,7 @@ from serving.jobs.client import JobsClient
 Json = dict[str, Any]
 
 _WATCH_S = 2.0
+_LAST_WORDS_S = 5.0
 _SHOWN_LOG_LINES = 15
 _ENDED = ("done", "failed", "cancelled")
 _ID = click.argument("job_id", metavar="ID", type=click.IntRange(1))
@@ -191,7 +193,7 @@ def run_jobs(
     """Run jobs of the registry until SIGTERM or Ctrl-C. This needs a token with the scope run-jobs.
 
     A job that is stopped so is queued again, and continues from its journal in the folder of --work. Any number of
-    runners may work for a registry, one job at a time each.
+    runners may work for a registry, one job at a time each. The registry shows what recordings each one has.
 
     \b
     Example:
@@ -200,20 +202,26 @@ def run_jobs(
     """
     if address is not None and executor != "ray":
         raise click.UsageError("--address: expected it with --executor ray")
+    from serving.datasets.facts import describe
     from serving.jobs.runner import Runner
     from serving.jobs.work import TrainingOptions
 
     work.mkdir(parents=True, exist_ok=True)
     options = TrainingOptions(datasets=dict(datasets), threads=threads, executor=executor, address=address)
     with connect_as(JobsClient) as client:
+        name = name or f"{socket.gethostname()}:{os.getpid()}"
         runner = Runner(
             client,
-            name=name or f"{socket.gethostname()}:{os.getpid()}",
+            name=name,
             work=work,
             options=options,
             poll_s=poll_s,
-            say=lambda text: echo(text, err=True),
+            say=_say,
         )
+        said = {"runner": name, "stop": runner.stop, "say": _say, "once": once}
+        # To read large recordings takes minutes, and no job waits for it.
+        describing = threading.Thread(target=describe, args=(client, options.datasets), kwargs=said, daemon=True)
+        describing.start()
 
         def stop(_number: int, _frame: FrameType | None) -> None:
             runner.stop.set()
@@ -221,7 +229,12 @@ def run_jobs(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop)
         n_jobs = runner.run(once=once)
+        describing.join(None if once and not runner.stop.is_set() else _LAST_WORDS_S)
     print_facts({"jobs": n_jobs})
+
+
+def _say(text: str) -> None:
+    echo(text, err=True)
 
 
 def _watched(client: JobsClient, job: Json) -> Json:

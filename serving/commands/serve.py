@@ -10,6 +10,7 @@ import click
 
 from kmod.ensemble import write_atomically
 from serving.commands.options import FILE, json_option
+from serving.commands.passwords import new_password
 from serving.commands.printing import print_facts
 from serving.errors import SettingsError
 from serving.settings import ServingSettings, load_settings
@@ -59,6 +60,12 @@ if TYPE_CHECKING:
     type=FILE,
     help="With --init: write the token to this new file, with mode 0600, instead of printing it.",
 )
+@click.option("--person", help="With --init: make a person of this name, who logs in to the pages, with all rights.")
+@click.option(
+    "--password-file",
+    type=FILE,
+    help="With --person: the file with the password, which others cannot read.  [default: ask on the terminal]",
+)
 @click.option(
     "--host-name",
     "host_names",
@@ -75,6 +82,13 @@ if TYPE_CHECKING:
     type=int,
     help="How long a deployment's signature is valid.  [default: 604800, 7 days]",
 )
+@click.option("--log", type=click.Choice(["text", "json"]), help="Form of the log on stderr.  [default: text]")
+@click.option("--access-log/--no-access-log", default=None, help="Log each answer, not only faults and slow ones.")
+@click.option(
+    "--telemetry/--no-telemetry",
+    default=None,
+    help="Send traces of requests to OTEL_EXPORTER_OTLP_ENDPOINT; needs the extra `telemetry`.",
+)
 @click.option(
     "--ready-file",
     type=FILE,
@@ -89,24 +103,30 @@ def serve(
     init: bool,
     again: bool,
     token_file: Path | None,
+    person: str | None,
+    password_file: Path | None,
     host_names: tuple[str, ...],
     ready_file: Path | None,
     **settings_given: Any,
 ) -> None:
     """Run the registry and its API until SIGTERM or Ctrl-C.
 
-    Requests need a token. --init makes the first one, and `ccatune tokens create` the others. With --open none is
-    needed, and only this machine reaches the API.
+    Requests need a token. --init makes the first one, and `ccatune tokens create` the others. People log in to the
+    pages. --init --person makes the first account, and `ccatune people add` the others. With --open nobody needs
+    either, and only this machine reaches the registry.
 
     \b
     Example:
-      ccatune serve --database sqlite:///registry.db --init --token-file admin.token
+      ccatune serve --database sqlite:///registry.db --init --token-file admin.token --person alice
       ccatune serve --database sqlite:///registry.db --port 8640
       ccatune serve --host 0.0.0.0 --tls-cert-file registry.pem --tls-key-file registry.key
+      ccatune serve --log json --access-log
       CCATUNE_DATABASE_URL=postgresql://ccatune@/ccatune ccatune serve --registry-name lab
     """
-    if (again or token_file is not None) and not init:
-        raise click.UsageError("--again, --token-file: expected --init with them")
+    if (again or token_file is not None or person is not None) and not init:
+        raise click.UsageError("--again, --token-file, --person: expected --init with them")
+    if password_file is not None and person is None:
+        raise click.UsageError("--password-file: expected --person with it")
     if init and is_open:
         raise click.UsageError("--init: expected no --open with it, for an open registry has no tokens")
     settings = load_settings(
@@ -117,7 +137,7 @@ def serve(
         **settings_given,
     )
     if init:
-        _make_admin_token(settings, again=again, token_file=token_file)
+        _make_admin_token(settings, again=again, token_file=token_file, person=person, password_file=password_file)
         return
     # This import loads FastAPI and the database. `--help` needs neither.
     from serving.registry.server import serve_until_stopped
@@ -140,13 +160,20 @@ def serve(
         ready.remove()
 
 
-def _make_admin_token(settings: ServingSettings, *, again: bool, token_file: Path | None) -> None:
-    from serving.access.first import make_admin_token
+def _make_admin_token(
+    settings: ServingSettings, *, again: bool, token_file: Path | None, person: str | None, password_file: Path | None
+) -> None:
+    from serving.access.first import make_admin_token, require_person_name
+    from serving.people.passwords import hash_now
     from serving.registry.app import utc_now
 
-    new, name = make_admin_token(settings, is_first=not again, token_file=token_file, now=utc_now())
+    admin = None
+    if person is not None:
+        admin = (require_person_name(person), hash_now(new_password(person, password_file)))
+    new, registry = make_admin_token(settings, is_first=not again, token_file=token_file, person=admin, now=utc_now())
     where = {"token": new.text} if token_file is None else {"file": str(token_file)}
-    print_facts({"registry": name, "principal": "admin", "id": new.public_id, **where})
+    made = {"registry": registry, "principal": "admin", "id": new.public_id, **where}
+    print_facts(made if person is None else {**made, "person": person})
 
 
 class _ReadyFile:

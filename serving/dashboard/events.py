@@ -3,7 +3,7 @@
 
     channels    a channel was moved, by any process
     rollouts    a roll-out has a new entry
-    jobs        a job was submitted, has progressed or ended
+    jobs        a job was submitted, has progressed or ended, or a runner has described a dataset
     agents      an agent has reported; at most every `_AGENTS_S`
     audit       anything that the audit log names
 
@@ -31,7 +31,7 @@ from sqlalchemy.orm import Session
 from serving.access.check import Reader
 from serving.context import Context, InContext
 from serving.dashboard.pages import HEADERS, PageRoute
-from serving.database import AgentRow, AuditRow, ChannelRow, JobRow, RolloutEventRow
+from serving.database import AgentRow, AuditRow, ChannelRow, DatasetRow, JobRow, RolloutEventRow
 from serving.errors import BusyError, DatabaseError, NotAuthenticatedError
 
 router = APIRouter(prefix="/ui", route_class=PageRoute, include_in_schema=False)
@@ -112,6 +112,7 @@ def _standing(session: Session, *, with_agents: bool) -> dict[str, Hashable]:
             select(func.max(JobRow.id)).scalar_subquery(),
             select(func.max(JobRow.lease_until)).scalar_subquery(),
             select(func.max(JobRow.ended_at)).scalar_subquery(),
+            select(func.max(DatasetRow.said_at)).scalar_subquery(),
         )
     ).one()
     found: dict[str, Hashable] = {"channels": row[0], "rollouts": row[1], "audit": row[2], "jobs": tuple(row[3:])}

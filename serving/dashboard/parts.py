@@ -8,13 +8,45 @@ from fastapi.responses import RedirectResponse
 
 from serving.access.check import Reader
 from serving.context import Context
-from serving.dashboard import assets, events, fleet, overview
+from serving.dashboard import (
+    assets,
+    audit,
+    channel_forms,
+    channels,
+    ensembles,
+    events,
+    fleet,
+    jobs,
+    keys,
+    links,
+    overview,
+    rollout_start,
+    rollouts,
+    tokens,
+)
 from serving.dashboard.pages import PageRoute, error_page
 
 _others = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-# The last one answers any other address below /ui/.
-ROUTERS: tuple[APIRouter, ...] = (assets.router, events.router, overview.router, fleet.router, _others)
+# Of two that fit an address the first one answers: `rollouts/start` before `rollouts/{number}`. The last one answers
+# any other address below /ui/.
+ROUTERS: tuple[APIRouter, ...] = (
+    assets.router,
+    events.router,
+    overview.router,
+    fleet.router,
+    channels.router,
+    channel_forms.router,
+    rollout_start.router,
+    rollouts.router,
+    ensembles.router,
+    jobs.router,
+    links.router,
+    keys.router,
+    tokens.router,
+    audit.router,
+    _others,
+)
 
 
 def add_parts(context: Context) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The registry's database: its models, sessions and migrations."""
 
+from serving.database.datasets import CONTENT_CHARS, DatasetRow
 from serving.database.engine import Database, insert_for, insert_or_find, narrowed
 from serving.database.jobs import LEASE_CHARS, RUNNER_CHARS, JobAttemptRow, JobRow
 from serving.database.migrate import migrate, require_current_schema
@@ -20,6 +21,14 @@ from serving.database.models import (
     RootRow,
     TokenRow,
 )
+from serving.database.people_models import (
+    PASSKEY_NAME_CHARS,
+    USER_AGENT_CHARS,
+    OneTimeRow,
+    PasskeyRow,
+    PersonRow,
+    SessionRow,
+)
 from serving.database.qos_models import MAX_SUM, NONE, AgentQosRow, QosRow
 from serving.database.registry import open_database, registry_name
 from serving.database.retraining_models import RetrainingPolicyRow, RetrainingRow
@@ -27,24 +36,31 @@ from serving.database.rollout_models import LeaseRow, RolloutBlockRow, RolloutEv
 
 __all__ = [
     "ADDRESS_CHARS",
+    "CONTENT_CHARS",
     "IDEMPOTENCY_KEY_CHARS",
     "LEASE_CHARS",
     "MAX_SUM",
     "NONE",
+    "PASSKEY_NAME_CHARS",
     "RUNNER_CHARS",
     "RUN_ID_CHARS",
+    "USER_AGENT_CHARS",
     "AgentQosRow",
     "AgentRow",
     "AuditRow",
     "Base",
     "ChannelRow",
     "Database",
+    "DatasetRow",
     "DeploymentRow",
     "EnsembleRow",
     "EnsembleSignatureRow",
     "JobAttemptRow",
     "JobRow",
     "LeaseRow",
+    "OneTimeRow",
+    "PasskeyRow",
+    "PersonRow",
     "PrincipalRow",
     "QosRow",
     "RegistryRow",
@@ -55,6 +71,7 @@ __all__ = [
     "RolloutRow",
     "RolloutServerRow",
     "RootRow",
+    "SessionRow",
     "TokenRow",
     "insert_for",
     "insert_or_find",

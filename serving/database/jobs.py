@@ -69,7 +69,10 @@ class JobRow(Base):
 
 
 class JobAttemptRow(Base):
-    """A lease of a job. outcome: how it ended; None while it runs. log: the end of the attempt's log."""
+    """A lease of a job. outcome: how it ended; None while it runs. log: the end of the attempt's log.
+
+    course: its progress over time, as JSON (serving/jobs/course.py).
+    """
 
     __tablename__ = "job_attempts"
     __table_args__ = (UniqueConstraint("job_id", "attempt"),)
@@ -82,3 +85,4 @@ class JobAttemptRow(Base):
     ended_at: Mapped[datetime | None]
     outcome: Mapped[str | None] = mapped_column(String(_STATE_CHARS))
     log: Mapped[str] = mapped_column(Text)
+    course: Mapped[str] = mapped_column(Text, default="[]", server_default="[]")

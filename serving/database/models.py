@@ -13,6 +13,7 @@
     audit                one row for each change, with the principal who made it
     qos, qos_agents      sums of flows by hour (qos_models.py)
     rollouts, leases ... roll-outs of channels in steps (rollout_models.py)
+    people, sessions ... people who log in to pages (people_models.py)
 
 Rows of ensembles, their signatures, roots and channels are never deleted. They and deployments are never changed,
 except for the numbers of a channel, of which `serial` and `revision` only grow. A serial is therefore never used twice,
@@ -176,6 +177,7 @@ class AgentRow(Base):
     previous_run_id, run_changed_at: the word that it replaced, and when; None before the first change.
     id_shared_at: when a report last came from the run that had been replaced shortly before; None if never.
     labels: as JSON.
+    effective_since: when a report first named the table in force; None if it is unknown.
     sums_series, sums_sequence: the last delta of flows' sums that was added; None before the first one.
     """
 
@@ -202,6 +204,7 @@ class AgentRow(Base):
     run_changed_at: Mapped[datetime | None]
     id_shared_at: Mapped[datetime | None]
     labels: Mapped[str] = mapped_column(Text, default="{}", server_default="{}")
+    effective_since: Mapped[datetime | None]
     sums_series: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
     sums_sequence: Mapped[int | None] = mapped_column(BigInteger)
 

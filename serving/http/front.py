@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The application's base class: its OpenAPI document is complete, and its middleware stands in front of FastAPI's own.
 
-    ours -> FastAPI: server errors, telemetry, body limit -> exception handlers -> routes
+    ours -> FastAPI: telemetry, server errors, body limit -> exception handlers -> routes
 
 FastAPI places the middleware of an application behind its own. Its own layers then cost more than the answer to a
 long poll (`Shortcut`), and each held poll keeps a frame of each layer in memory.
@@ -24,12 +24,14 @@ from serving.http.problems import Problem
 class FrontedApplication(FastAPI):
     """A FastAPI application whose `add_middleware` adds layers in front of all others."""
 
+    _front: ASGIApp | None = None
+
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """Answer a request. This is no coroutine of its own, so that a held poll keeps no frame of it."""
+        if self._front is None:
+            self._front = self._build_front()
         scope["app"] = self
-        if self.middleware_stack is None:
-            self.middleware_stack = self.build_middleware_stack()
-        return self.middleware_stack(scope, receive, send)  # type: ignore[return-value]
+        return self._front(scope, receive, send)  # type: ignore[return-value]
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of the API."""
@@ -39,12 +41,16 @@ class FrontedApplication(FastAPI):
         return self.openapi_schema
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Return the layers, the outermost first."""
+        """Return FastAPI's own layers."""
         ours, self.user_middleware = self.user_middleware, []
         try:
-            stack = super().build_middleware_stack()
+            return super().build_middleware_stack()
         finally:
             self.user_middleware = ours
-        for layer, arguments, options in reversed(ours):
+
+    def _build_front(self) -> ASGIApp:
+        """Return our layers, the outermost first, and FastAPI with its telemetry behind them."""
+        stack: ASGIApp = super().__call__
+        for layer, arguments, options in reversed(self.user_middleware):
             stack = layer(stack, *arguments, **options)
         return stack

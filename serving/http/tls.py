@@ -95,6 +95,11 @@ def tls_of(settings: ServingSettings) -> RegistryTls | None:
     return RegistryTls(TlsFiles(settings.tls_cert_file, settings.tls_key_file, settings.client_ca_file))
 
 
+def certificate_ends_at(path: Path) -> datetime:
+    """Return when the certificate of a PEM file expires. Raises SettingsError."""
+    return _certificate(path).not_valid_after_utc
+
+
 def _new_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

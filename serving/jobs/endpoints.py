@@ -8,14 +8,18 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response, status
 
 from serving.access.check import JobRunner, Reader, Trainer
+from serving.access.grants import Caller
 from serving.access.routes import LARGE_BODY, ApiRoute
 from serving.channels.schemas import IdempotencyKey, idempotency_of
 from serving.context import Context, InContext
+from serving.database import JobRow
+from serving.datasets import service as datasets
 from serving.ensembles.service import prepare
 from serving.http.openapi import LOCATION, answered
 from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
 from serving.http.problems import problems
 from serving.jobs import repository, service
+from serving.jobs.runners import RunnersSeen
 from serving.jobs.schemas import (
     AttemptEnd,
     Heartbeat,
@@ -28,7 +32,7 @@ from serving.jobs.schemas import (
     LeasedJob,
     LeaseRequest,
 )
-from serving.jobs.studies import read_study, require_datasets
+from serving.jobs.studies import read_study
 from serving.jobs.upkeep import JobUpkeep
 from serving.names import StudyName
 
@@ -38,8 +42,9 @@ JobId = Annotated[int, Path(ge=1, le=2**63 - 1, description="The job's number.",
 
 
 def add_parts(context: Context) -> None:
-    """Add the upkeep of leases and old jobs."""
+    """Add the upkeep of leases and old jobs, and the runners that were seen."""
     context.add(JobUpkeep(context))
+    context.add(RunnersSeen(within_s=2 * context.settings.job_lease_s))
 
 
 @router.post(
@@ -59,21 +64,26 @@ async def submit_job(
 
     With `compare` the runner then runs it beside a published ensemble in the simulator.
     """
+    row = await submitted(context, body, by=caller, key=idempotency_key)
+    response.headers["Location"] = f"jobs/{row.id}"
+    return JobRead.of(row)
+
+
+async def submitted(context: Context, body: JobSubmit, *, by: Caller, key: str | None) -> JobRow:
+    """Queue a job, and return it. key: of idempotency. Raises as `read_study`, `require_known` and `submit` do."""
     settings = context.settings
-    require_datasets(settings.datasets, body.all_datasets)
+    await context.read(datasets.require_known, settings, body.all_datasets)
     study = await context.reads.run(lambda: read_study(settings.studies, body.study))
-    caller.require("train", cca=study.cca)
-    row = await context.write(
+    by.require("train", cca=study.cca)
+    return await context.write(
         service.submit,
         body,
         study,
-        by=caller,
+        by=by,
         now=context.clock(),
         most=settings.jobs_per_principal,
-        idempotency=idempotency_of(idempotency_key, kind="submit-job", body=body.model_dump()),
+        idempotency=idempotency_of(key, kind="submit-job", body=body.model_dump()),
     )
-    response.headers["Location"] = f"jobs/{row.id}"
-    return JobRead.of(row)
 
 
 @router.get("")
@@ -106,6 +116,7 @@ async def list_jobs(
 async def lease_job(context: InContext, caller: JobRunner, body: LeaseRequest) -> LeasedJob | Response:
     """Lease the first queued job whose datasets the runner has. A repeated request gets it again."""
     settings = context.settings
+    context.part(RunnersSeen).see(body.runner)
     # Idle runners ask every few seconds. They must not take the write lock for nothing.
     row = None
     if await context.read(repository.may_lease, lease=body.lease, now=context.clock()):
@@ -154,6 +165,8 @@ async def beat_job(context: InContext, caller: JobRunner, job_id: JobId, body: H
     """Renew a runner's lease of a job, and store the job's progress and log."""
     lease_s = context.settings.job_lease_s
     row = await context.write(service.beat, job_id, body, by=caller, now=context.clock(), lease_s=lease_s)
+    if row.runner is not None:
+        context.part(RunnersSeen).see(row.runner)
     return HeartbeatAnswer(is_cancelling=row.is_cancelling, lease_s=lease_s)
 
 

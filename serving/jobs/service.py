@@ -38,6 +38,7 @@ from serving.errors import (
     WrongAlgorithmError,
 )
 from serving.jobs import repository
+from serving.jobs.course import extended
 from serving.jobs.schemas import (
     AttemptEnd,
     Heartbeat,
@@ -171,6 +172,9 @@ def beat(session: Session, job_id: int, said: Heartbeat, *, by: Caller, now: dat
     row.lease_until = now + timedelta(seconds=lease_s)
     if said.progress is not None:
         row.progress = json.dumps(said.progress.model_dump())
+        attempt = repository.attempt(session, row)
+        at_s = (now - attempt.began_at).total_seconds()
+        attempt.course = extended(attempt.course, said.progress, at_s=at_s)
     if said.log is not None:
         repository.attempt(session, row).log = said.log
     return row

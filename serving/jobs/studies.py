@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The studies and datasets that jobs may name. Studies are the files NAME.yaml in the folder of the setting `studies`.
+"""The studies that jobs may name. They are the files NAME.yaml in the folder of the setting `studies`.
 
 The registry reads a study when a job is submitted, and stores its text with the job. A later change of the file thus
 changes no job. Only the algorithm is read here. The runner checks the rest, because that needs the package `training`.
@@ -7,14 +7,14 @@ changes no job. Only the algorithm is read here. The runner checks the rest, bec
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from kmod.abi import ALGORITHMS
 from kmod.errors import DocumentError
 from kmod.yaml12 import load_yaml
-from serving.errors import DatasetNotFoundError, StudyNotFoundError
+from serving.errors import StudyNotFoundError
+from serving.names import is_name
 
 MAX_STUDY_BYTES = 256 * 1024
 
@@ -28,13 +28,9 @@ class RegisteredStudy:
     cca: str
 
 
-def require_datasets(known: Collection[str], names: Collection[str]) -> None:
-    """Raise DatasetNotFoundError unless the registry's settings name all of these datasets."""
-    unknown = sorted(set(names) - set(known))
-    if unknown:
-        raise DatasetNotFoundError(
-            f"datasets: expected some of {', '.join(known) or 'none'}, got {', '.join(unknown[:3])}"
-        )
+def study_names(folder: Path | None) -> list[str]:
+    """Return the names of the files in the folder. Whether each is a study is only known when it is read."""
+    return [] if folder is None else sorted(path.stem for path in folder.glob("*.yaml") if is_name(path.stem))
 
 
 def read_study(folder: Path | None, name: str) -> RegisteredStudy:

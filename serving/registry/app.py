@@ -27,18 +27,25 @@
     GET  /v1/jobs/{id}                        get a job with its progress; /logs its logs; POST /cancel cancels it
     POST /v1/jobs/leases                      lease a job to a runner, which then posts to
                                               /v1/jobs/{id}/heartbeat and /v1/jobs/{id}/end
+    GET  /v1/datasets                         list the datasets that jobs may name; PUT /v1/datasets/{dataset} is what
+                                              runners say of their recordings
     POST /v1/tokens                           make a token
     GET  /v1/tokens                           list the tokens
     DELETE /v1/tokens/{id}                    revoke a token
-    DELETE /v1/principals/{name}              revoke all tokens of a principal
+    DELETE /v1/principals/{name}              revoke all tokens of a principal, and end its sessions
+    POST /v1/people                           make the account of a person; GET lists them
+    PUT  /v1/people/{name}/role               change the role of a person; POST .../reset lets it set the password anew
     GET  /v1/audit                            list the changes, each with who made it
-    GET  /healthz  /v1/docs  /v1/openapi.json
+    GET  /metrics                             figures for Prometheus
     GET  /ui/...                              pages for people (serving/dashboard)
+    GET  /livez  /readyz  /healthz            whether the process answers, and reads and writes succeed
+    GET  /v1/docs  /v1/openapi.json
     GET  /                                    redirects to /ui/
 
 HEAD is answered on each path that has a GET.
-Every path but those of the last two lines needs a token (access/check.py), unless the settings say `open`.
-A process with `role: controller` has /healthz alone.
+Every path of the API but those of the last three lines of it needs a token (access/check.py), and every page a session
+of a person (people/gate.py), unless the settings say `open`.
+A process with `role: controller` has the figures and what says whether it is well, and no other path.
 """
 
 from __future__ import annotations
@@ -61,6 +68,7 @@ from serving.channels import endpoints as channels
 from serving.context import Clock, Context, WorkPool
 from serving.dashboard import parts as dashboard
 from serving.database import Database, registry_name
+from serving.datasets import endpoints as datasets
 from serving.drift import endpoints as drift
 from serving.ensembles import endpoints as ensembles
 from serving.http.docs_page import docs_html
@@ -68,7 +76,13 @@ from serving.http.etags import matches_weakly, quoted
 from serving.http.front import FrontedApplication
 from serving.http.layers import LOOPBACK_NAMES, Guard, Heads, RequestIds
 from serving.http.problems import add_problem_handlers, problems
+from serving.http.traces import NO_TELEMETRY, Traces
 from serving.jobs import endpoints as jobs
+from serving.metrics import endpoints as metrics
+from serving.metrics.requests import RequestFigures
+from serving.people import endpoints as people
+from serving.people import parts as people_parts
+from serving.people.gate import PageGate
 from serving.qos import endpoints as qos
 from serving.registry import health
 from serving.registry.shortcut import Shortcut
@@ -80,6 +94,9 @@ from serving.signatures import PrivateKey
 
 # More requests than these wait in front of a thread pool only if the database has stopped.
 _MAX_QUEUED = 1000
+# A hash takes 64 MiB, and some 50 ms.
+_HASH_THREADS = 2
+_MAX_QUEUED_HASHES = 64
 
 _DESCRIPTION = (
     "Ensembles are immutable and known by the digest of their content. Channels point to one; each move is a "
@@ -98,13 +115,16 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
 
     Raises:
         SettingsError: the registry name in the settings differs from the one in the database, or the newest root
-            document does not name the signing key.
+            document does not name the signing key, or traces are wanted and the extra `telemetry` is not installed.
         SignatureError: the signing key cannot be read, or others may read it.
+        SecretError: the secret of the provider of OpenID Connect cannot be read, or others may read it.
         DatabaseError: the database does not answer.
     """
+    traces = Traces(version=_version()) if settings.telemetry else None
     app = FrontedApplication(
         title="ccatune registry",
         version=_version(),
+        telemetry=NO_TELEMETRY if traces is None else traces.config,
         description=_DESCRIPTION,
         docs_url=None,
         redoc_url=None,
@@ -125,23 +145,35 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     drift.add_parts(context)
     jobs.add_parts(context)
     retraining.add_parts(context)
+    people_parts.add_parts(context)
     dashboard.add_parts(context)
+    metrics.add_parts(context, version=app.version)
+    if traces is not None:
+        context.on_close.append(traces.close)
     add_problem_handlers(app)
     # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
-    app.add_middleware(Guard, host_names=_host_names(settings))
-    app.add_middleware(AccessCheck, tokens=None if settings.open else tokens)
+    # An open registry has no token that would keep a web page from its figures.
+    by_any_name: frozenset[str] = frozenset() if settings.open else health.PATHS | {"/metrics"}
+    app.add_middleware(Guard, host_names=_host_names(settings), paths_by_any_name=by_any_name)
+    app.add_middleware(AccessCheck, tokens=None if settings.open else tokens, pages=context.part(PageGate))
     app.add_middleware(Heads)
-    app.add_middleware(RequestIds)
+    app.add_middleware(RequestIds, on_answer=context.part(RequestFigures).answered)
     app.include_router(health.router)
-    if settings.role == "controller":
-        return app
-    for resource in (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, access):
+    app.include_router(metrics.router)
+    if settings.role != "controller":
+        _add_resources(app)
+    return app
+
+
+def _add_resources(app: FastAPI) -> None:
+    """Add the API and the pages, which a controller does without."""
+    resources = (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, datasets, access, people)
+    for resource in resources:
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
-    for pages in dashboard.ROUTERS:
+    for pages in (*people_parts.PAGES, *dashboard.ROUTERS):
         app.include_router(pages)
     _add_own_pages(app)
-    return app
 
 
 def _context(database: Database, settings: ServingSettings, *, clock: Clock) -> Context:
@@ -157,6 +189,7 @@ def _context(database: Database, settings: ServingSettings, *, clock: Clock) -> 
         clock=clock,
         reads=WorkPool("reads", threads=n_readers, max_queued=_MAX_QUEUED, max_queue_s=patience_s),
         writes=WorkPool("writes", threads=n_writers, max_queued=_MAX_QUEUED, max_queue_s=patience_s),
+        hashes=WorkPool("passwords", threads=_HASH_THREADS, max_queued=_MAX_QUEUED_HASHES, max_queue_s=patience_s),
     )
 
 

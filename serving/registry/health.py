@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""GET /healthz: whether the registry can read and write.
+"""Whether the registry is well, for a supervisor or a load balancer.
+
+    GET /livez    the process answers: the event loop turns. Restart the process if it does not
+    GET /readyz   reads and writes succeed. Send no requests while it answers 503, but do not restart the process
+    GET /healthz  as /readyz, under its former name
 
 Reads are tested by a query. Writes count as healthy for `write_stall_s` after a write that succeeded. After that a
 small write is tested: the registry's row is written with its own name. A test that does not end within
@@ -24,21 +28,35 @@ from serving.http.problems import problems
 
 router = APIRouter(tags=["health"])
 
+PATHS = frozenset({"/livez", "/readyz", "/healthz"})
+
 _PATIENCE_S = 1.0
 
 
 class HealthRead(BaseModel):
-    """The answer of /healthz when reads and writes succeed."""
+    """The answer of a registry that is well."""
 
     status: str = Field(description="`ok`.", examples=["ok"])
     registry: str = Field(description="The registry's name.", examples=["local"])
 
 
-@router.get("/healthz", responses=problems(503))
-async def healthz(context: InContext) -> HealthRead:
+@router.get("/livez")
+async def livez(context: InContext) -> HealthRead:
+    """Answer. This needs neither the database nor a thread."""
+    return HealthRead(status="ok", registry=context.registry)
+
+
+@router.get("/readyz", responses=problems(503))
+async def readyz(context: InContext) -> HealthRead:
     """Check that the database answers a query, and that writes succeed."""
     await context.part(Health).check()
     return HealthRead(status="ok", registry=context.registry)
+
+
+@router.get("/healthz", responses=problems(503))
+async def healthz(context: InContext) -> HealthRead:
+    """Check the same as `/readyz`."""
+    return await readyz(context)
 
 
 class Health:

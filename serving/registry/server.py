@@ -31,6 +31,7 @@ from serving.http.connections import (
     connection_bound,
     raise_descriptor_limit,
 )
+from serving.http.log import configure_log
 from serving.http.protocol import TimeLimits, timed_protocol
 from serving.http.tls import RegistryTls, tls_of
 from serving.registry.app import create_app
@@ -196,6 +197,8 @@ def listen(
         http=timed_protocol(limits, idle),
         interface="asgi3",
         ws="none",
+        # The process's own log has uvicorn's lines, too.
+        log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -227,6 +230,7 @@ def serve_until_stopped(
     Raises:
         SettingsError, DatabaseError: the registry cannot start.
     """
+    configure_log(settings.log)
     raise_descriptor_limit()
     # The TLS files are checked and the port is bound first, so that a start that fails for them changes no database.
     tls_of(settings)

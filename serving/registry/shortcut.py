@@ -29,6 +29,7 @@ from serving.channels.watch import ChannelKey
 from serving.context import Context
 from serving.http.problems import fault_response, problem_of
 from serving.http.protocol import connection_of
+from serving.metrics.requests import FIGURE_KEY, RequestFigures
 from serving.names import AgentId, CcaName, ChannelName
 
 _CHANNEL = re.compile(r"/v1/channels/([^/]+)/([^/]+)")
@@ -53,6 +54,7 @@ class Shortcut:
         self._offers = context.part(Offers)
         self._tokens = context.part(KnownTokens)
         self._reports = context.part(ReportIntake)
+        self._figures = context.part(RequestFigures)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or pass it on to the application."""
@@ -68,6 +70,7 @@ class Shortcut:
 
     async def _follow(self, scope: Scope, receive: Receive, send: Send, *, key: ChannelKey, wait_s: float) -> None:
         header = _header(scope, b"if-none-match")
+        scope["state"][FIGURE_KEY] = self._figures.poll if wait_s > 0 else self._figures.offer
         try:
             caller = caller_of(scope)
             caller.require("read", cca=key[0], channel=key[1])
@@ -91,6 +94,7 @@ class Shortcut:
         await _send(send, 200, headers, offer.body)
 
     async def _receive_report(self, scope: Scope, receive: Receive, send: Send, *, agent_id: str) -> None:
+        scope["state"][FIGURE_KEY] = self._figures.report
         try:
             caller_of(scope).require("report", agent_id=agent_id)
             limit_bytes = self._context.settings.max_body_bytes

@@ -15,21 +15,22 @@ from serving.channels import repository as channels
 from serving.channels import service as moves
 from serving.channels.service import Change
 from serving.database import RetrainingPolicyRow
+from serving.datasets import service as datasets
 from serving.errors import RetrainingPolicyNotFoundError, RetrainingRunningError, WrongAlgorithmError
-from serving.jobs.studies import RegisteredStudy, read_study, require_datasets
+from serving.jobs.studies import RegisteredStudy, read_study
 from serving.retraining import repository
 from serving.retraining.schemas import RetrainingPolicy
 from serving.settings import ServingSettings
 
 
-def study_of(wanted: RetrainingPolicy, *, cca: str, settings: ServingSettings) -> RegisteredStudy:
+def study_of(session: Session, wanted: RetrainingPolicy, *, cca: str, settings: ServingSettings) -> RegisteredStudy:
     """Return the policy's study.
 
     Raises:
-        StudyNotFoundError, DatasetNotFoundError: the settings do not name it, or one of its datasets.
+        StudyNotFoundError, DatasetNotFoundError: the registry does not know it, or one of its datasets.
         WrongAlgorithmError: it trains another algorithm.
     """
-    require_datasets(settings.datasets, [*wanted.datasets, *wanted.compare.datasets])
+    datasets.require_known(session, settings, [*wanted.datasets, *wanted.compare.datasets])
     study = read_study(settings.studies, wanted.study)
     if study.cca != cca:
         raise WrongAlgorithmError(f"study {study.name}: expected a study of {cca}, got one of {study.cca}")
@@ -45,7 +46,7 @@ def set_policy(
         ChannelNotFoundError: the channel has no deployment.
         StudyNotFoundError, DatasetNotFoundError, WrongAlgorithmError: see `study_of`.
     """
-    study_of(wanted, cca=change.cca, settings=settings)
+    study_of(session, wanted, cca=change.cca, settings=settings)
     moves.current(session, cca=change.cca, name=change.name)
     channel = channels.channel_for_move(session, cca=change.cca, name=change.name)
     row = repository.policy(session, cca=change.cca, name=change.name)

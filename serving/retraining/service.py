@@ -232,7 +232,7 @@ def _try(
 def _train(
     session: Session, row: RetrainingRow, change: Change, policy: RetrainingPolicy, *, settings: ServingSettings
 ) -> None:
-    study = policies.study_of(policy, cca=change.cca, settings=settings)
+    study = policies.study_of(session, policy, cca=change.cca, settings=settings)
     wanted = JobSubmit(
         study=policy.study, datasets=policy.datasets, note=f"retraining {row.id} of {change.cca}/{change.name}",
         compare=JobCompare(baseline=row.baseline, **policy.compare.model_dump()),

@@ -34,6 +34,13 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def steady(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """A scene for attacks on one offer, after each of which the agent follows the registry again."""
+    with scene_in(tmp_path_factory.mktemp("steady")) as made:
+        yield made
+
+
 def without_signature(_scene: Scene, offer: Json) -> Json:
     return {**offer, "signatures": {**offer["signatures"], "deployment": None}}
 
@@ -138,14 +145,17 @@ def assert_in_sync(scene: Scene, *, serial: int) -> None:
 
 
 @pytest.mark.parametrize(("attack", "state", "words"), [row[1:] for row in OFFERS], ids=[row[0] for row in OFFERS])
-def test_a_changed_offer_is_refused(attack: Attack, state: str, words: str, scene: Scene) -> None:
-    scene.attacker.offer = lambda offer: attack(scene, offer)
-    assert_refused(scene, state, words)
-    assert scene.reported() == {"web-1": state}
-    scene.attacker.stop()
-    assert_in_sync(scene, serial=2)
-    assert scene.move(3) == 3
-    assert_in_sync(scene, serial=3)
+def test_a_changed_offer_is_refused(attack: Attack, state: str, words: str, steady: Scene) -> None:
+    steady.attacker.offer = lambda offer: attack(steady, offer)
+    assert_refused(steady, state, words)
+    assert steady.reported() == {"web-1": state}
+    steady.attacker.stop()
+    assert_in_sync(steady, serial=2)
+
+
+def test_the_next_move_is_applied_after_all_changed_offers(steady: Scene) -> None:
+    assert steady.move(3) == 3
+    assert_in_sync(steady, serial=3)
 
 
 def test_genuine_signatures_of_another_channel_are_refused(scene: Scene) -> None:

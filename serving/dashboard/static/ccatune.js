@@ -17,6 +17,26 @@ function columnsOf(figure) {
   return rows.length ? rows[0].map((_, i) => rows.map((row) => row[i])) : [];
 }
 
+// Vertical lines, each with its text beside it.
+function drawMarks(plot, marks) {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = colour("--dim");
+  ctx.setLineDash([4 * devicePixelRatio, 4 * devicePixelRatio]);
+  ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+  ctx.textAlign = "left";
+  for (const [value, text] of marks) {
+    const x = plot.valToPos(Number(value), "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.fillText(text, x + 4 * devicePixelRatio, bbox.top + 10 * devicePixelRatio);
+  }
+  ctx.restore();
+}
+
 function draw(figure) {
   const data = columnsOf(figure);
   if (!window.uPlot || !data.length || figure.querySelector(".uplot")) return;
@@ -47,6 +67,8 @@ function draw(figure) {
     axes: [axis, { ...axis, size: 70, values: (_, ticks) => ticks.map((tick) => `${tick}${unit}`) }],
     legend: { live: true }, cursor: { drag: { x: true, y: false } },
   };
+  const marks = (figure.dataset.marks || "").split(";").filter(Boolean).map((mark) => mark.split("|"));
+  if (marks.length) options.hooks = { draw: [(plot) => drawMarks(plot, marks)] };
   if (time) { options.ms = 1e-3; options.tzDate = (ts) => uPlot.tzDate(new Date(ts * 1e3), "UTC"); }
   if (band.length === 2) options.bands = [{ series: [band[1], band[0]], fill: colour("--idle-soft") }];
   const place = document.createElement("div");
@@ -78,20 +100,36 @@ function follow(body) {
   addEventListener("pagehide", () => source.close());
 }
 
+// The end of a log is shown, and followed unless someone has scrolled up.
+function isAtEnd(log) {
+  return log.scrollHeight - log.scrollTop - log.clientHeight < 8;
+}
+
+function showLogEnds() {
+  document.querySelectorAll("pre.log").forEach((log) => { log.scrollTop = log.scrollHeight; });
+}
+
 function keepOpenDetails(body) {
   let open = [];
+  let tops = [];
   const titles = () => [...document.querySelectorAll("#live details[open] > summary")].map((found) => found.textContent);
-  body.addEventListener("htmx:beforeSwap", () => { open = titles(); });
+  body.addEventListener("htmx:beforeSwap", () => {
+    open = titles();
+    tops = [...document.querySelectorAll("#live pre.log")].map((log) => (isAtEnd(log) ? null : log.scrollTop));
+  });
   body.addEventListener("htmx:afterSettle", () => {
     document.querySelectorAll("#live details > summary").forEach((found) => {
       if (open.includes(found.textContent)) found.parentElement.open = true;
     });
+    showLogEnds();
+    document.querySelectorAll("#live pre.log").forEach((log, i) => { if (tops[i] != null) log.scrollTop = tops[i]; });
     drawAnew();
   });
 }
 
 addEventListener("DOMContentLoaded", () => {
   drawAll();
+  showLogEnds();
   follow(document.body);
   keepOpenDetails(document.body);
   let width = innerWidth;

@@ -26,6 +26,8 @@ ROOT = KEYS.envelope(publishers=[KEYS.publisher, KEYS.second_publisher])
 OF_CHANNEL, STAGED = "/v1/channels/{cca}/{name}", "/v1/channels/gr/staged"
 JOB = {"study": "gr-demo", "datasets": ["made"]}
 LEASE = "x" * 16
+FACTS = {"runner": "r", "content": "0" * 64, "recordings": 1, "hours": 0.5, "mean_mbps": 8, "p5_mbps": 1, "p95_mbps": 9,
+         "variation": [], "rates_mbps": []}  # fmt: skip
 FORCED = {"force": "nothing was compared"}
 TOKEN = {"principal": "p", "kind": "ci", "scopes": ["read"]}
 
@@ -80,11 +82,17 @@ OPERATIONS = {
     ("post", "/v1/jobs/{job_id}/end"): ("run-jobs", "/v1/jobs/1/end", {"lease": LEASE, "outcome": "interrupted"}),
     ("post", "/v1/jobs/leases"): ("run-jobs", "/v1/jobs/leases", {"runner": "r", "lease": LEASE, "datasets": []}),
     ("post", "/v1/jobs/{job_id}/cancel"): ("train", "/v1/jobs/2/cancel", {}),
+    ("get", "/v1/datasets"): ("read", "/v1/datasets", None),
+    ("put", "/v1/datasets/{dataset}"): ("run-jobs", "/v1/datasets/made", FACTS),
     ("post", "/v1/tokens"): ("admin", "/v1/tokens", TOKEN),
     ("get", "/v1/tokens"): ("admin", "/v1/tokens", None),
     ("delete", "/v1/tokens/{token_id}"): ("admin", "/v1/tokens/OF-ANOTHER", None),
     ("delete", "/v1/principals/{name}"): ("admin", "/v1/principals/another", None),
     ("get", "/v1/audit"): ("admin", "/v1/audit", None),
+    ("post", "/v1/people"): ("admin", "/v1/people", {"name": "dora", "role": "viewer"}),
+    ("get", "/v1/people"): ("admin", "/v1/people", None),
+    ("put", "/v1/people/{name}/role"): ("admin", "/v1/people/dora/role", {"role": "operator"}),
+    ("post", "/v1/people/{name}/reset"): ("admin", "/v1/people/dora/reset", {}),
     ("delete", "/v1/channels/{cca}/{name}"): ("move", CHAMPION, None),
 }
 # Any token permits to ask about itself.

@@ -100,6 +100,9 @@ def test_tables_of_the_registry(command) -> None:
     rows = require_table(command("audit"), audit, rows=8)
     assert any("roll-back" in row and "serial 3" in row for row in rows)
     assert any(row.split()[3:5] == ["create", "token"] for row in rows)
+    command("people", "add", f"alice.{LONG}", "--role", "operator")
+    people = ["name", "role", "log-in", "last log-in (UTC)", "made (UTC)"]
+    require_table(command("people", "list"), people, rows=1, ends=["20"])
 
 
 def test_tables_of_root_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,9 +118,21 @@ class _Life:
                     report = type(report)(agent, "gr", report.said, self.clock() - timedelta(minutes=20))
                 store(session, [report])
 
+    def idle(self, n_agents: int) -> None:
+        """Report of each agent of the channel `still`, of which every 50th is behind."""
+        for first in range(0, n_agents, 1000):
+            with self.api.database.write() as session:
+                store(session, [
+                    self._report(number, f"idle-{number:05}", 2, channel="still", sums=None,
+                                 effective_serial=1 if number % 50 == 0 else 2)
+                    for number in range(first, min(first + 1000, n_agents))
+                ])  # fmt: skip
 
-def fill(database: Database, *, html: str = "<b>", n_agents: int = 40, hours: int = 8) -> Filled:
-    """Fill an empty database. hours: at least 8."""
+
+def fill(
+    database: Database, *, html: str = "<b>", n_agents: int = 40, hours: int = 8, n_idle_agents: int = 0
+) -> Filled:
+    """Fill an empty database. hours: at least 8. n_idle_agents: those of another channel, without flows."""
     life = _Life(database, n_agents=n_agents, hours=hours, html=html)
     api = life.api
     digests = [api.publish(number) for number in range(5)]
@@ -135,6 +147,7 @@ def fill(database: Database, *, html: str = "<b>", n_agents: int = 40, hours: in
     life.roll_out(3, within=0.97, hours=2)
     _jobs(life)
     life.end()
+    life.idle(n_idle_agents)
     names = ["", "fleet", "fleet?standing=behind", "agents/web-0002", "channels", "channels/gr/champion",
              "channels/gr/still", "rollouts", *(f"channels/gr/champion/rollouts/{number}" for number in (1, 2, 3)),
              "ensembles", f"ensembles/{digests[1]}?against={digests[0]}", "jobs", "jobs/1", "jobs/2", "links", "keys",

@@ -54,6 +54,15 @@ def test_a_request_to_another_name_is_refused_with_those_that_are_taken(api, pro
     assert detail.startswith("expected a request to 127.0.0.1, ::1, localhost, got one to ")
 
 
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics"])
+def test_supervisors_and_prometheus_may_use_the_address_of_each_process_but_of_an_open_registry(api, problem, path):
+    address = {"Host": "10.0.0.7:8640"}
+    assert api.get(path, headers=address).status_code == 200
+    opened = Api(create_app(api.database, ServingSettings(open=True), clock=api.clock), api.database)
+    problem(opened.get(path, headers=address), status=403)
+    opened.app.state.context.close()
+
+
 @pytest.mark.parametrize("host", ["localhost", "localhost:8640", "127.0.0.1:1", "[::1]:8640"])
 def test_a_request_to_this_machine_passes(api, host):
     assert api.get("/v1/ensembles", headers={"Host": host}).status_code == 200

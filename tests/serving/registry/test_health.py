@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Writers that wait, seen by readers and by /healthz"""
+"""Writers that wait, seen by readers and by /readyz"""
 
 from __future__ import annotations
 
@@ -60,15 +60,21 @@ def test_writes_that_wait_for_the_lock_delay_no_read(database):
         asyncio.run(scenario(registry.url))
 
 
-def test_healthz_is_unhealthy_while_no_write_succeeds_and_recovers(database):
-    with Running(database, write_stall_s=0.05) as registry:
-        assert httpx.get(f"{registry.url}/healthz", timeout=LONG_S).status_code == 200
+def test_readyz_is_unhealthy_while_no_write_succeeds_and_recovers_and_livez_answers_meanwhile(database):
+    with (
+        Running(database, write_stall_s=0.05) as registry,
+        httpx.Client(base_url=registry.url, timeout=LONG_S) as client,
+    ):
+        paths = ("/livez", "/readyz", "/healthz")
+        assert [client.get(path).json() for path in paths] == [{"status": "ok", "registry": "lab"}] * 3
         with write_lock(database):
             asyncio.run(asyncio.sleep(0.1))
-            document = problem_of(httpx.get(f"{registry.url}/healthz", timeout=LONG_S), status=503)
+            document = problem_of(client.get("/readyz"), status=503)
+            assert client.get("/livez").status_code == 200
+            assert problem_of(client.get("/healthz"), status=503)["type"] == document["type"]
         assert document["type"] == "urn:ccatune:problem:writes-stalled"
         assert "no answer within 1 s" in document["detail"]
-        answers = (httpx.get(f"{registry.url}/healthz", timeout=LONG_S).status_code for _ in range(20))
+        answers = (client.get("/readyz").status_code for _ in range(20))
         assert 200 in answers
 
 

@@ -32,19 +32,32 @@ def trained() -> Ensemble:
     return Study(LONG, RECORDINGS, threads=2).run()
 
 
-@pytest.fixture
-def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
-    """A cluster of three nodes with a processor each, the first of them its head."""
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[object]:
+    """A cluster of three nodes with a processor each, the first of them its head. The last test takes one away."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
         for _ in range(2):
             cluster.add_node(num_cpus=1)
-        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-        yield cluster
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RAY_ADDRESS", cluster.address)
+            yield cluster
     finally:
         cluster.shutdown()
+
+
+def test_an_address_without_a_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(TrainingError, match=r"--address auto: expected a running Ray cluster"):
+        Study(LONG, RECORDINGS, executor="ray", address="auto").run()
+
+
+def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "training.evaluation.cluster", None)
+    with pytest.raises(TrainingError, match=r"expected Ray, .*pip install 'ccatune\[search\]'"):
+        Study(LONG, RECORDINGS, executor="ray").run()
 
 
 def test_a_ray_cluster_of_this_machine_gives_the_same_ensemble(trained: Ensemble, tmp_path: Path) -> None:
@@ -58,6 +71,16 @@ def test_a_ray_cluster_of_this_machine_gives_the_same_ensemble(trained: Ensemble
     assert Study(LONG, RECORDINGS, threads=2, executor="ray", progress=Notes()).run(journal).digest == trained.digest
     assert sorted(journal.parts()) == sorted(done)
     assert journal.begun() == []
+
+
+def test_a_node_with_another_core_is_refused_by_name(nodes: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    from training.evaluation import cluster
+
+    del nodes
+    here = {**cluster.own_versions(), "core and simulator": "another"}
+    monkeypatch.setattr(cluster, "own_versions", lambda: here)
+    with pytest.raises(TrainingError, match=r"node .*: expected core and simulator another as here, got [0-9a-f]{12}"):
+        Study(LONG, RECORDINGS, executor="ray", address="auto").run()
 
 
 def test_a_node_that_is_lost_changes_nothing(trained: Ensemble, nodes: object) -> None:
@@ -83,25 +106,3 @@ def test_a_node_that_is_lost_changes_nothing(trained: Ensemble, nodes: object) -
     assert found.digest == trained.digest
     assert sum(steps) <= amounts[0] * (1 + 1e-9), "what a lost worker did counts once"
     assert len(nodes.list_all_nodes()) == 2  # type: ignore[attr-defined]
-
-
-def test_a_node_with_another_core_is_refused_by_name(nodes: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    from training.evaluation import cluster
-
-    del nodes
-    here = {**cluster.own_versions(), "core and simulator": "another"}
-    monkeypatch.setattr(cluster, "own_versions", lambda: here)
-    with pytest.raises(TrainingError, match=r"node .*: expected core and simulator another as here, got [0-9a-f]{12}"):
-        Study(LONG, RECORDINGS, executor="ray", address="auto").run()
-
-
-def test_an_address_without_a_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with pytest.raises(TrainingError, match=r"--address auto: expected a running Ray cluster"):
-        Study(LONG, RECORDINGS, executor="ray", address="auto").run()
-
-
-def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "training.evaluation.cluster", None)
-    with pytest.raises(TrainingError, match=r"expected Ray, .*pip install 'ccatune\[search\]'"):
-        Study(LONG, RECORDINGS, executor="ray").run()
