@@ -3,6 +3,7 @@
 
     build, setup, up      two replicas, the controller, a Ray cluster with two workers, nginx, an agent on a stand-in
     hardened              every container has a read-only root, no capability, no secret in its environment
+    pages                 through the proxy, with a link for the first person
     first table           signed, published, and in force on the agent
     roll-out              promoted by the controller over sixteen agents, while a replica is killed
     job                   trained on the workers of the cluster
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import ssl
@@ -100,11 +102,12 @@ def service_of(container: dict[str, Any]) -> str:
     return str(container["Config"]["Labels"]["com.docker.compose.service"])
 
 
-def start(site: Site) -> None:
+def start(site: Site, *, builds: bool) -> None:
     """Build the images, make the secrets, start everything."""
     site.compose("down", "--volumes", "--remove-orphans")
-    site.docker.compose("build", "--build-arg", "PIP_NO_INDEX=1")
-    site.say("both images are built")
+    if builds:
+        site.docker.compose("build", "--build-arg", "PIP_NO_INDEX=1")
+        site.say("both images are built")
     made = site.compose("run", "--rm", "--no-TTY", "setup")
     site.say(f"setup: {len(lines(made)) - 1} secrets")
     site.up()
@@ -135,6 +138,20 @@ def check_hardening(site: Site) -> None:
     if published != {"proxy"}:
         raise ShortfallError(f"expected only the proxy to be reached from outside, got {published}")
     site.say(f"{len(containers)} containers: read-only, no capability, not root; no secret outside of its file")
+
+
+def first_person(site: Site) -> None:
+    """A person sets a password by a link, logs in through the proxy, and sees the pages."""
+    made = site.cli("people", "add", "alice", "--role", "admin")
+    path = httpx.URL(made["set_up_url"]).raw_path.decode()
+    trusted = ssl.create_default_context(cafile=str(site.secrets / "ca.pem"))
+    with httpx.Client(base_url=site.url, verify=trusted, timeout=10) as browser:
+        before = browser.get("/ui/")
+        if before.status_code != httpx.codes.SEE_OTHER or browser.get(path).status_code != httpx.codes.OK:
+            raise ShortfallError(f"/ui/ without a session answers {before.status_code}")
+        style = browser.get("/ui/static/ccatune.css")
+        script = browser.get("/ui/static/vendor/htmx.min.js")
+    site.say(f"pages: log-in is asked for, alice has a link; style {style.status_code}, script {script.status_code}")
 
 
 def publish(site: Site, number: int, *options: str) -> str:
@@ -305,10 +322,11 @@ def replace_secrets(site: Site) -> None:
     site.say("certificate, tokens of runner and administrator, and password of the database are replaced")
 
 
-def run_all(site: Site) -> str:
+def run_all(site: Site, *, builds: bool) -> str:
     """The campaign; its last line."""
-    start(site)
+    start(site, builds=builds)
     check_hardening(site)
+    first_person(site)
     first_table(site)
     roll_out(site)
     train(site)
@@ -339,8 +357,8 @@ def prepare(folder: Path) -> None:
 
 
 @click.command()
-@click.option("--keep", is_flag=True, help="Leave the containers, and wait for the end of standard input.")
-def main(*, keep: bool) -> None:
+@click.option("--build/--no-build", "builds", default=True, help="Whether to use the images of an earlier run.")
+def main(*, builds: bool) -> None:
     """Run it all; exit 0 where everything held, 1 where something did not."""
     enter_namespaces(__spec__.name)
     with tempfile.TemporaryDirectory(prefix="ccatune-compose-") as name:
@@ -348,18 +366,18 @@ def main(*, keep: bool) -> None:
         prepare(folder)
         places = {key: str(folder / key.removeprefix("CCATUNE_").lower())
                   for key in ("CCATUNE_SECRETS", "CCATUNE_STUDIES", "CCATUNE_RECORDINGS", "CCATUNE_FILES")}  # fmt: skip
-        with daemon({**places, "CCATUNE_PORT": str(port)}) as docker:
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        limits = {"CCATUNE_PORT": str(port), "CCATUNE_NOFILE": str(min(most, 524_288))}
+        with daemon({**places, **limits}) as docker:
             site = Site(docker, folder, port)
             try:
-                click.echo(run_all(site))
+                click.echo(run_all(site, builds=builds))
             except (ShortfallError, DockerError) as error:
                 click.echo(site.compose("ps", "--all"))
                 click.echo(site.compose("logs", "--no-color", "--tail", "30"))
                 click.echo(f"compose: falls short: {error}")
                 sys.exit(1)
             finally:
-                if keep:
-                    sys.stdin.read()
                 site.compose("down", "--volumes")
 
 
