@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -208,27 +209,29 @@ def roll_out(site: Site) -> None:
     fleet.join()
     if fleet.failure or ended["state"] != "promoted":
         raise ShortfallError(fleet.failure or f"the roll-out is {ended['state']}")
-    channel = next(row for row in site.cli("channels", "list") if row["name"] == "rolled")
-    site.say(f"roll-out {ended['id']}: {ended['state']}; gr/rolled is at serial {channel['deployment']['serial']}")
+    channel = next(row for row in site.cli("channels", "list") if row["channel"] == "rolled")
+    site.say(f"roll-out {ended['id']}: {ended['state']}; gr/rolled is at serial {channel['serial']}")
 
 
 def train(site: Site) -> None:
     """A job is trained on the workers of the cluster."""
     job = site.cli("jobs", "submit", "compose", "--dataset", "recordings")["id"]
-    seen: set[str] = set()
+    seen: dict[str, set[str]] = {}
+    http = site.http()
 
     def ended() -> Any:
         for index in (1, 2):
-            name = f"ccatune-ray-worker-{index}"
-            if "SearchTrial" in site.docker.run("top", name):
-                seen.add(name)
-        found = site.cli("jobs", "show", str(job))
+            name = f"ray-worker-{index}"
+            titles = set(re.findall(r"ray::(\w+)", site.docker.run("top", f"ccatune-{name}", "-eo", "pid,args")))
+            seen.setdefault(name, set()).update(titles - {"IDLE"})
+        found = http.get(f"/v1/jobs/{job}").json()
         return found if found["ended_at"] else None
 
     found = site.wait("the job's end", ended)
-    if found["state"] != "done" or not seen:
-        raise ShortfallError(f"job {job} is {found['state']} ({found['error']}), trained on {sorted(seen)}")
-    site.say(f"job {job}: {found['state']}, {found['digest'][:19]}, by {found['runner']}, searched on {sorted(seen)}")
+    if found["state"] != "done" or not all(seen.values()):
+        raise ShortfallError(f"job {job} is {found['state']} ({found['error']}), with these tasks on the nodes: {seen}")
+    tasks = "; ".join(f"{name} ran {', '.join(sorted(titles))}" for name, titles in seen.items())
+    site.say(f"job {job}: {found['state']}, {found['digest'][:19]}, by {found['runner']}; {tasks}")
 
 
 def figures(site: Site) -> None:
@@ -259,7 +262,7 @@ def snapshot(site: Site) -> dict[str, Any]:
         }
         history = http.get("/v1/channels/gr/rolled/history", params={"limit": "200"}).json()["items"]
     return {
-        "serials": {f"{row['cca']}/{row['name']}": row["deployment"]["serial"] for row in rows["channels"]},
+        "serials": {f"{row['cca']}/{row['channel']}": row["serial"] for row in rows["channels"]},
         "history": [(row["serial"], row["digest"]) for row in history],
         "agents": sorted(row["agent_id"] for row in rows["agents"]),
         "tokens": sorted((row["id"], row["principal"]) for row in rows["tokens"]),
