@@ -56,8 +56,10 @@ function draw(figure) {
   const zero = "zero" in figure.dataset;
   const options = {
     width: figure.clientWidth - 24, height: 220, series, ms: 1,
-    scales: { x: { time, range: (_, low, high) => {
+    scales: { x: { time, range: (plot, low, high) => {
       const least = time ? 3600 : 1;
+      // Of a single point uPlot makes a day of its own.
+      if (plot.data[0].length === 1) return [plot.data[0][0] - least / 2, plot.data[0][0] + least / 2];
       return high - low >= least ? [low, high] : [(low + high - least) / 2, (low + high + least) / 2];
     } }, y: { range: (_, low, high) => {
       const least = zero ? Math.min(0, low ?? 0) : (low ?? 0);

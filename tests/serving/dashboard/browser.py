@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, StorageState, sync_playwright
 
 from tests.conftest import AXE
 
@@ -29,19 +29,29 @@ def chromium() -> Iterator[Browser]:
 class Watched:
     """A window of a browser, with what went wrong in it.
 
-    width: in pixels. dark: the colour scheme. scripts: whether they run.
+    width: in pixels. dark: the colour scheme. scripts: whether they run. session: the cookies of another window.
     """
 
-    def __init__(self, browser: Browser, *, url: str, width: int = 1200, dark: bool = False, scripts: bool = True):
+    def __init__(
+        self,
+        browser: Browser,
+        *,
+        url: str,
+        width: int = 1200,
+        dark: bool = False,
+        scripts: bool = True,
+        session: StorageState | None = None,
+    ) -> None:
         self.context: BrowserContext = browser.new_context(
             base_url=url,
             viewport={"width": width, "height": 900},
             color_scheme="dark" if dark else "light",
             java_script_enabled=scripts,
             reduced_motion="reduce",
+            storage_state=session,
         )
         self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(30_000)
         self.wrong: list[str] = []
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
@@ -68,15 +78,25 @@ class Watched:
         self.page.goto(path)
         return self.page
 
-    def axe(self) -> list[str]:
+    def axe(self, *, only_colours: bool = False) -> list[str]:
         """What axe finds wrong: rule and first element."""
         self.page.evaluate(AXE.read_text(encoding="utf-8"))
-        rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
+        tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
+        rules = {"type": "rule", "values": ["color-contrast"]} if only_colours else {"type": "tag", "values": tags}
         found: dict[str, Any] = self.page.evaluate(
-            "tags => axe.run(document, {runOnly: {type: 'tag', values: tags}, resultTypes: ['violations']})", rules
+            "rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']})", rules
         )
         return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]
 
     def overflow_px(self) -> int:
         """By how much the page is wider than its window."""
         return int(self.page.evaluate("document.scrollingElement.scrollWidth - innerWidth"))
+
+    def log_in(self, name: str, password: str) -> StorageState:
+        """Log in by password, and return the session's cookies."""
+        page = self.open("/ui/login")
+        page.get_by_label("Name").fill(name)
+        page.get_by_label("Password").fill(password)
+        page.get_by_role("button", name="Log in", exact=True).click()
+        page.get_by_role("button", name="Log out").wait_for()
+        return self.context.storage_state()
