@@ -12,6 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 NPM_LOCK := packaging/dashboard/package.json packaging/dashboard/package-lock.json
 DASHBOARD := serving/dashboard/static/vendor
 SERVER_WHEELS := build/server-wheels
+COMPOSE_SCHEMA := build/compose/compose-spec.json
 UV := build/lock-tool/bin/uv
 # Images of containers often set it. Each program that the tests start would then compile all its modules anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -44,7 +45,13 @@ $(DASHBOARD)/.ready: $(NPM_LOCK)
 		$(CURDIR)/$(DASHBOARD)/ && cat htmx.org/LICENSE uplot/LICENSE > $(CURDIR)/$(DASHBOARD)/LICENSES
 	@touch $@
 
-$(VENV)/.ready: $(VENV)/.demo-ready $(DASHBOARD)/.ready requirements/dev.lock requirements/agent.lock emulation/vm/kernel-lines.json
+# With this schema a test compares docker-compose.yml. It is part of a Go module; without go the test is left out.
+$(COMPOSE_SCHEMA):
+	@mkdir -p $(@D)
+	@if command -v go >/dev/null; then folder=$$(cd $(@D) && go mod download -json github.com/compose-spec/compose-go/v2@v2.9.1 | \
+		sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p') && cp "$$folder/schema/compose-spec.json" $@; fi
+
+$(VENV)/.ready: $(VENV)/.demo-ready $(DASHBOARD)/.ready $(COMPOSE_SCHEMA) requirements/dev.lock requirements/agent.lock emulation/vm/kernel-lines.json
 	PYTHON=$(PYTHON) packaging/debian-packages
 	$(PYTHON) packaging/guest_files.py
 	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
@@ -110,6 +117,8 @@ lock: $(UV) ## Resolve the pinned versions anew
 		-o requirements/$(part).lock pyproject.toml &&) true
 	$(COMPILE) $(addprefix --extra ,serving oidc telemetry training) --no-emit-package ccatune -c requirements/dev.lock \
 		-o requirements/server.lock pyproject.toml
+	$(COMPILE) --extra demo --extra ray --no-emit-package ccatune -c requirements/dev.lock \
+		-o requirements/trainer.lock pyproject.toml
 	$(COMPILE) --upgrade --extra signatures -o requirements/agent.lock packaging/agent/pyproject.toml
 	$(COMPILE) --upgrade -o requirements/lock-tool.lock requirements/lock-tool.in
 

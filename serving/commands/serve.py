@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     show_envvar=True,
     help="sqlite:///FILE or postgresql://USER@HOST/NAME.  [default: sqlite:///ccatune.db]",
 )
+@click.option(
+    "--role",
+    type=click.Choice(["all", "api", "controller"]),
+    help="Answer requests, judge roll-outs and do the other work in the background, or both.  [default: all]",
+)
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="TCP port; 0 takes a free one.  [default: 8640]")
 @click.option(
