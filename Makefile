@@ -51,8 +51,10 @@ $(COMPOSE_SCHEMA):
 	@if command -v go >/dev/null; then folder=$$(cd $(@D) && go mod download -json github.com/compose-spec/compose-go/v2@v2.9.1 | \
 		sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p') && cp "$$folder/schema/compose-spec.json" $@; fi
 
-$(VENV)/.ready: $(VENV)/.demo-ready $(DASHBOARD)/.ready $(COMPOSE_SCHEMA) requirements/dev.lock requirements/agent.lock emulation/vm/kernel-lines.json
+# The Debian packages come first, because npm is among them.
+$(VENV)/.ready: $(VENV)/.demo-ready $(NPM_LOCK) requirements/dev.lock requirements/agent.lock emulation/vm/kernel-lines.json
 	PYTHON=$(PYTHON) packaging/debian-packages
+	$(MAKE) -s $(DASHBOARD)/.ready $(COMPOSE_SCHEMA)
 	$(PYTHON) packaging/guest_files.py
 	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
 	$(PIP) download --quiet --require-hashes --no-deps -r requirements/agent.lock -d $(VENV)/agent-wheels
