@@ -163,6 +163,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     app.include_router(health.router)
     app.include_router(metrics.router)
+    # The last router of the dashboard answers every address below /ui/ that no other one does.
     for pages in (*people_parts.PAGES, *dashboard.ROUTERS):
         app.include_router(pages)
     _add_own_pages(app)

@@ -51,7 +51,7 @@ class Watched:
             storage_state=session,
         )
         self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(30_000)
         self.wrong: list[str] = []
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
@@ -78,12 +78,13 @@ class Watched:
         self.page.goto(path)
         return self.page
 
-    def axe(self) -> list[str]:
+    def axe(self, *, only_colours: bool = False) -> list[str]:
         """What axe finds wrong: rule and first element."""
         self.page.evaluate(AXE.read_text(encoding="utf-8"))
-        rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
+        tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
+        rules = {"type": "rule", "values": ["color-contrast"]} if only_colours else {"type": "tag", "values": tags}
         found: dict[str, Any] = self.page.evaluate(
-            "tags => axe.run(document, {runOnly: {type: 'tag', values: tags}, resultTypes: ['violations']})", rules
+            "rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']})", rules
         )
         return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]
 

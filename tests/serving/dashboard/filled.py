@@ -7,7 +7,7 @@ The names and notes that users choose contain `html`, which no page may take for
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -105,8 +105,8 @@ class _Life:
             self.hour()
         return int(started["id"])
 
-    def end(self) -> None:
-        """Report of each agent now: one is behind, one refused its table, one is silent."""
+    def end(self, *, ahead_s: float) -> None:
+        """Report of each agent, as if so much later: one is behind, one refused its table, one is silent."""
         serials = self.offered()
         rejected = {"state": "Rejected", "error": f"the kernel refused the table: ERANGE {self.html}"}
         changes: dict[int, dict[str, Any]] = {1: {"effective_serial": 1}, 2: {"effective_serial": 1, **rejected}}
@@ -114,9 +114,8 @@ class _Life:
         with self.api.database.write() as session:
             for number, agent in enumerate(self.agents):
                 report = self._report(number, agent, serials[agent], sums=None, **changes.get(number, {}))
-                if number == 3:
-                    report = type(report)(agent, "gr", report.said, self.clock() - timedelta(minutes=20))
-                store(session, [report])
+                at = timedelta(minutes=-20) if number == 3 else timedelta(seconds=ahead_s)
+                store(session, [replace(report, received_at=self.clock() + at)])
 
     def idle(self, n_agents: int) -> None:
         """Report of each agent of the channel `still`, of which every 50th is behind."""
@@ -130,9 +129,18 @@ class _Life:
 
 
 def fill(
-    database: Database, *, html: str = "<b>", n_agents: int = 40, hours: int = 8, n_idle_agents: int = 0
+    database: Database,
+    *,
+    html: str = "<b>",
+    n_agents: int = 40,
+    hours: int = 8,
+    n_idle_agents: int = 0,
+    ahead_s: float = 0,
 ) -> Filled:
-    """Fill an empty database. hours: at least 8. n_idle_agents: those of another channel, without flows."""
+    """Fill an empty database. hours: at least 8. n_idle_agents: those of another channel, without flows.
+
+    ahead_s: so much after now the agents have reported, for a test that takes longer than they may be silent.
+    """
     life = _Life(database, n_agents=n_agents, hours=hours, html=html)
     api = life.api
     digests = [api.publish(number) for number in range(5)]
@@ -146,7 +154,7 @@ def fill(
     life.roll_out(2, within=0.80, hours=2)
     life.roll_out(3, within=0.97, hours=2)
     _jobs(life)
-    life.end()
+    life.end(ahead_s=ahead_s)
     life.idle(n_idle_agents)
     names = ["", "fleet", "fleet?standing=behind", "agents/web-0002", "channels", "channels/gr/champion",
              "channels/gr/still", "rollouts", *(f"channels/gr/champion/rollouts/{number}" for number in (1, 2, 3)),

@@ -40,7 +40,7 @@ def site(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     path = tmp_path_factory.mktemp("site") / "registry.db"
     path.write_bytes(sqlite_template.read_bytes())
     database = Database(f"sqlite:///{path}")
-    filled = fill(database, html=HTML)
+    filled = fill(database, html=HTML, ahead_s=3600)
     hashed = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
     with database.write() as session:
         add_person(session, "alice", "admin", password_hash=hashed, must_change=False, by=local_caller("init"),
@@ -70,7 +70,7 @@ def test_every_page_is_accessible_and_without_errors(
         for path in [*site.paths, "/ui/account", "/ui/people", "/ui/channels/gr/still/rollback"]:
             window.allowed_statuses = {404} if path == "/ui/nowhere" else set()
             page = window.open(path)
-            wrong = [*window.axe(), *window.wrong]
+            wrong = [*window.axe(only_colours=dark), *window.wrong]
             window.wrong.clear()
             if window.overflow_px() > 0:
                 wrong.append(f"{window.overflow_px()} pixels wider than the window")
@@ -118,8 +118,9 @@ def test_a_move_in_one_browser_shows_in_another_within_a_second(
         page.locator("#following:visible").wait_for()
         row = page.locator("tr", has=page.get_by_role("link", name="gr/still"))
         before = int(row.locator("td").first.inner_text())
-        mover.open("/ui/channels/gr/still").get_by_text("Move all agents at once").click()
-        form = mover.page.locator("form[action$=move]")
+        form = mover.open("/ui/channels/gr/still").locator("form[action$=move]")
+        if not form.is_visible():
+            mover.page.get_by_text("Move all agents at once").click()
         form.locator("select[name=digest]").select_option(site.digests[4])
         form.get_by_role("button").click()
         mover.page.wait_for_url("**/channels/gr/still")
@@ -162,7 +163,7 @@ def test_an_operator_s_questions_take_five_clicks_at_most(
     with Watched(browser, url=site.url, session=session) as window:
         # Who is behind, and why: two clicks.
         page = window.open("/ui/")
-        page.get_by_role("link", name="report").first.click()
+        page.get_by_role("link", name="reports a problem").click()
         page.get_by_role("row", name="web-0002").get_by_role("link").click()
         page.get_by_text("ERANGE").first.wait_for()
         # Why was the roll-out aborted: one.
