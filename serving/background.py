@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Work that a registry repeats in the background, from its start to its stop.
+"""Work that a registry repeats in the background, from its start to its stop. A process with `role: api` does none.
 
 Several processes on one database may do the same work at once. A round that fails is logged, and the next one follows
 at its usual time.
@@ -29,10 +29,11 @@ class Background(ABC):
     failure: ClassVar[str]
 
     def __init__(self, context: Context) -> None:
-        """Begin with the registry's start."""
+        """Begin with the registry's start, if its process does such work."""
         self._context = context
         self._task: asyncio.Task[None] | None = None
-        context.on_start.append(self.start)
+        if context.settings.role != "api":
+            context.on_start.append(self.start)
         context.on_stop.append(self.stop)
 
     @property

@@ -36,6 +36,11 @@ class ServingSettings(BaseModel):
         default=None,
         description="Name that every deployment carries; kept in the database at its first start ('local' if unset).",
     )
+    role: Literal["all", "api", "controller"] = Field(
+        default="all",
+        description="What this process does: `api` answers requests, `controller` judges roll-outs, takes the steps of "
+        "retrainings, ends leases and deletes what is too old, and answers /readyz and /metrics alone.",
+    )
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535, description="TCP port; 0 takes a free one.")
     insecure_bind: bool = Field(

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     show_envvar=True,
     help="sqlite:///FILE or postgresql://USER@HOST/NAME.  [default: sqlite:///ccatune.db]",
 )
+@click.option(
+    "--role",
+    type=click.Choice(["all", "api", "controller"]),
+    help="Answer requests, judge roll-outs and do the other work in the background, or both.  [default: all]",
+)
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="TCP port; 0 takes a free one.  [default: 8640]")
 @click.option(
@@ -135,6 +140,7 @@ def serve(
         _make_admin_token(settings, again=again, token_file=token_file, person=person, password_file=password_file)
         return
     # This import loads FastAPI and the database. `--help` needs neither.
+    from serving.agent.loop import notify_systemd
     from serving.registry.server import serve_until_stopped
 
     ready = _ReadyFile(ready_file)
@@ -148,6 +154,7 @@ def serve(
         }
         print_facts(facts)
         ready.write(url)
+        notify_systemd()
 
     try:
         serve_until_stopped(settings, on_bound=ready.take, on_listening=tell)

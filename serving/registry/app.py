@@ -45,6 +45,7 @@
 HEAD is answered on each path that has a GET.
 Every path of the API but those of the last three lines of it needs a token (access/check.py), and every page a session
 of a person (people/gate.py), unless the settings say `open`.
+A process with `role: controller` has the figures and what says whether it is well, and no other path.
 """
 
 from __future__ import annotations
@@ -158,16 +159,22 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     app.add_middleware(AccessCheck, tokens=None if settings.open else tokens, pages=context.part(PageGate))
     app.add_middleware(Heads)
     app.add_middleware(RequestIds, on_answer=context.part(RequestFigures).answered)
+    app.include_router(health.router)
+    app.include_router(metrics.router)
+    if settings.role != "controller":
+        _add_resources(app)
+    return app
+
+
+def _add_resources(app: FastAPI) -> None:
+    """Add the API and the pages, which a controller does without."""
     resources = (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, datasets, access, people)
     for resource in resources:
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
-    app.include_router(health.router)
-    app.include_router(metrics.router)
     # The last router of the dashboard answers every address below /ui/ that no other one does.
     for pages in (*people_parts.PAGES, *dashboard.ROUTERS):
         app.include_router(pages)
     _add_own_pages(app)
-    return app
 
 
 def _context(database: Database, settings: ServingSettings, *, clock: Clock) -> Context:

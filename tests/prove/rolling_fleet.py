@@ -17,6 +17,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,19 +43,25 @@ PLAN = {
 
 
 class RollingFleet(threading.Thread):
-    """The agents and the operator, until `stop` is set. failure: what did not hold."""
+    """The agents and the operator, until `stop` is set. failure: what did not hold.
 
-    def __init__(self, url: str, *, registry: str) -> None:
+    http: a client of the registry, instead of one without a token. digests: two published tables, of which the channel
+    has the first; without them both are published.
+    """
+
+    def __init__(
+        self, url: str, *, registry: str, http: httpx.Client | None = None, digests: Sequence[str] = ()
+    ) -> None:
         super().__init__(daemon=True)
         self.stop = threading.Event()
         self.failure = ""
         self._registry = registry
-        self._http = httpx.Client(base_url=url, timeout=5)
+        self._http = http or httpx.Client(base_url=url, timeout=5)
         self._acknowledged: Counter[str] = Counter()
         self._sequence: Counter[str] = Counter()
         self._outstanding: dict[str, dict[str, Any]] = {}
         self._serial: Counter[str] = Counter()
-        self._digests: list[str] = []
+        self._digests = list(digests)
 
     def run(self) -> None:
         """Report and roll out; what the killed registry does not answer is done in the next round."""

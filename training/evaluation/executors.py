@@ -76,7 +76,7 @@ def open_executor(name: ExecutorName, *, threads: int, address: str | None = Non
             from training.evaluation.cluster import connected
         except ImportError as error:
             raise TrainingError(
-                f"--executor ray: expected Ray, got {error}; install it with: pip install 'ccatune[search]'"
+                f"--executor ray: expected Ray, got {error}; install it with: pip install 'ccatune[ray]'"
             ) from error
         with connected(address, processors=threads) as cluster:
             yield cluster
