@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 from typing import Any
 
 import httpx
@@ -25,7 +26,13 @@ def opened(api: Api, **settings: Any) -> Api:
 def hidden(page: httpx.Response) -> dict[str, str]:
     """The hidden fields of the forms of a page."""
     assert page.status_code == 200, page.text
-    return dict(_HIDDEN.findall(page.text))
+    return {name: unescape(value) for name, value in _HIDDEN.findall(page.text)}
+
+
+def words(page: httpx.Response) -> str:
+    """The text of a page as it is read, with one space between two words."""
+    assert page.status_code == 200, page.text
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
 
 
 def send(api: Api, page: str, action: str, **fields: Any) -> httpx.Response:
