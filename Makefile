@@ -11,6 +11,7 @@ ENGINE := build/engine
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 NPM_LOCK := packaging/dashboard/package.json packaging/dashboard/package-lock.json
 DASHBOARD := serving/dashboard/static/vendor
+SERVER_WHEELS := build/server-wheels
 COMPOSE_SCHEMA := build/compose/compose-spec.json
 UV := build/lock-tool/bin/uv
 # Images of containers often set it. Each program that the tests start would then compile all its modules anew.
@@ -50,8 +51,10 @@ $(COMPOSE_SCHEMA):
 	@if command -v go >/dev/null; then folder=$$(cd $(@D) && go mod download -json github.com/compose-spec/compose-go/v2@v2.9.1 | \
 		sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p') && cp "$$folder/schema/compose-spec.json" $@; fi
 
-$(VENV)/.ready: $(VENV)/.demo-ready $(DASHBOARD)/.ready $(COMPOSE_SCHEMA) requirements/dev.lock requirements/agent.lock emulation/vm/kernel-lines.json
+# The Debian packages come first, because npm is among them.
+$(VENV)/.ready: $(VENV)/.demo-ready $(NPM_LOCK) requirements/dev.lock requirements/agent.lock emulation/vm/kernel-lines.json
 	PYTHON=$(PYTHON) packaging/debian-packages
+	$(MAKE) -s $(DASHBOARD)/.ready $(COMPOSE_SCHEMA)
 	$(PYTHON) packaging/guest_files.py
 	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
 	$(PIP) download --quiet --require-hashes --no-deps -r requirements/agent.lock -d $(VENV)/agent-wheels
@@ -71,10 +74,17 @@ bpf: ## Build the BPF objects and ccatune-bpf into build/bpf, where clang and li
 	@mkdir -p build
 	@flock build/.bpf-lock $(MAKE) -s -j2 -C kmod/bpf OUT=$(CURDIR)/build/bpf
 
-packages: setup build bpf ## Build the Debian packages of agent, modules (DKMS) and BPF into dist/
-	@rm -rf build/agent-wheel dist
+packages: setup build bpf $(SERVER_WHEELS)/.ready ## Build the Debian packages of server, agent, modules (DKMS) and BPF into dist/
+	@rm -rf build/agent-wheel dist $(SERVER_WHEELS)/ccatune-*
 	@$(PIP) wheel --quiet --no-deps --no-build-isolation -w build/agent-wheel packaging/agent
-	$(BIN)/python packaging/build_packages.py --wheel build/agent-wheel/*.whl --out dist
+	@$(PIP) wheel --quiet --no-deps --no-build-isolation -w $(SERVER_WHEELS) .
+	$(BIN)/python packaging/build_packages.py --wheel build/agent-wheel/*.whl --server $(SERVER_WHEELS) --out dist
+
+# What ccatune-server contains besides ccatune itself. Its Python is that of Debian 12.
+$(SERVER_WHEELS)/.ready: requirements/server.lock
+	@rm -rf $(SERVER_WHEELS)
+	$(PIP) download --quiet --require-hashes --no-deps --only-binary :all: --python-version 3.11 -r $< -d $(SERVER_WHEELS)
+	@touch $@
 
 # Without ccatune-bpf the demo uses a stand-in for the kernel, and says so.
 demo: build ## The whole pipeline once, in minutes (TRACES=folder for traces of your own)
@@ -107,6 +117,8 @@ lock: $(UV) ## Resolve the pinned versions anew
 	$(COMPILE) --upgrade --extra dev --no-emit-package ccatune -o requirements/dev.lock pyproject.toml
 	$(foreach part,demo serving,$(COMPILE) --extra $(part) --no-emit-package ccatune -c requirements/dev.lock \
 		-o requirements/$(part).lock pyproject.toml &&) true
+	$(COMPILE) $(addprefix --extra ,serving oidc telemetry training) --no-emit-package ccatune -c requirements/dev.lock \
+		-o requirements/server.lock pyproject.toml
 	$(COMPILE) --extra demo --extra ray --no-emit-package ccatune -c requirements/dev.lock \
 		-o requirements/trainer.lock pyproject.toml
 	$(COMPILE) --upgrade --extra signatures -o requirements/agent.lock packaging/agent/pyproject.toml

@@ -74,6 +74,9 @@ COMMANDS: dict[str, LazyCommand] = {
     "report": LazyCommand(
         "training.reports.cli:report", "training", "Tables behind the claims: searches, levels.", OF_WORK
     ),
+    "quickstart": LazyCommand(
+        "serving.commands.quickstart:quickstart", "serving", "Set up a signed service on a new server."
+    ),
     "serve": LazyCommand("serving.commands.serve:serve", "serving", "Run the registry and its API."),
     "keys": LazyCommand("serving.commands.keys:keys", "serving", "Make and show keys for signatures."),
     "sign": LazyCommand("serving.commands.keys:sign", "serving", "Sign ensembles as a publisher."),

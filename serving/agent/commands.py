@@ -21,6 +21,8 @@ from serving.agent.switch import DEFAULT_ENABLED_FILE, LOAD_VIAS, LoadVia, Switc
 
 # A state that was not confirmed for this many of its intervals is stale.
 _MISSED_CONFIRMATIONS = 3
+# How often `status --within-s` looks at the reports.
+_LOOK_AGAIN_S = 0.2
 _UNIT = "ccatune-agent.service"
 _UNIT_OF_BPF = "ccatune-agent-bpf.service"
 _VIA = "Load its module, or load it in BPF; auto: in BPF only if the module cannot be loaded."
@@ -39,9 +41,10 @@ _state_dir_option = click.option("--state-dir", type=click.Path(path_type=Path),
 
 @click.command()
 @_state_dir_option
+@click.option("--within-s", type=click.FloatRange(0, 3600), default=0, help="Wait so many seconds for the status 0.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None:
+def status(ctx: click.Context, *, state_dir: Path | None, within_s: float, as_json: bool) -> None:
     """Show the agent's last reports, and their ages.
 
     The exit status is 0 if the agent runs and every algorithm is InSync or Unsigned, else 1. The last line, and `why`
@@ -51,11 +54,14 @@ def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None
     \b
     Example:
       ccatune-agent status --json
+      ccatune-agent status --within-s 60
     """
     store = _store_of(ctx, state_dir)
-    running = store.is_held()
-    states = [_state_of(store, cca, running=running) for cca in store.ccas()]
-    why = _shortfalls(states, running=running)
+    deadline_s = time.monotonic() + within_s
+    running, states, why = _standing(store)
+    while why and time.monotonic() < deadline_s:
+        time.sleep(_LOOK_AGAIN_S)
+        running, states, why = _standing(store)
     if as_json:
         echo(json.dumps({"running": running, "states": states, "why": why}))
     else:
@@ -209,6 +215,13 @@ def _state_of(store: Store, cca: str, *, running: bool) -> dict[str, Any]:
     every_s = state.pop("confirmed_every_s", None)
     stale = isinstance(every_s, int | float) and (age_s is None or age_s > _MISSED_CONFIRMATIONS * every_s)
     return {**state, "age_s": None if age_s is None else round(age_s, 1), "stale": running and stale}
+
+
+def _standing(store: Store) -> tuple[bool, list[dict[str, Any]], list[str]]:
+    """Return whether the agent runs, the report of each algorithm, and what falls short."""
+    running = store.is_held()
+    states = [_state_of(store, cca, running=running) for cca in store.ccas()]
+    return running, states, _shortfalls(states, running=running)
 
 
 def _shortfalls(states: Sequence[dict[str, Any]], *, running: bool) -> list[str]:

@@ -316,7 +316,7 @@ def _trust_of(
 
 
 def notify_systemd(message: str = "READY=1") -> None:
-    """Notify systemd (Type=notify) that the last known good tables were applied. Without systemd this does nothing."""
+    """Notify systemd (Type=notify) that this process is ready for others. Without systemd this does nothing."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return

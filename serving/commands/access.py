@@ -11,7 +11,7 @@ import click
 
 from kmod.tables import Column
 from kmod.terminal import echo
-from serving.access.grants import SCOPES
+from serving.access.grants import SCOPES, Scope
 from serving.access.secret_file import new_secret_file
 from serving.commands.options import FILE, connect, json_option, registry_options, seconds_of
 from serving.commands.printing import Cells, print_answer, print_facts, print_table, short_digest, time_in_words
@@ -19,8 +19,8 @@ from serving.commands.printing import Cells, print_answer, print_facts, print_ta
 Json = dict[str, Any]
 
 _KINDS = ("human", "agent", "ci")
-_AGENT_SCOPES = ("read", "report")
-_AGENT_LIFETIME_S = 90 * 86_400
+AGENT_SCOPES: tuple[Scope, ...] = ("read", "report")
+AGENT_LIFETIME_S = 90 * 86_400
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -144,8 +144,8 @@ def create(
       ccatune tokens create builds --kind ci --scope publish --scope move --cca gr --channel canary --expires 30d
     """
     if kind == "agent":
-        scopes = scopes or _AGENT_SCOPES
-        lifetime_s = _AGENT_LIFETIME_S if lifetime_s is None else lifetime_s
+        scopes = scopes or AGENT_SCOPES
+        lifetime_s = AGENT_LIFETIME_S if lifetime_s is None else lifetime_s
         agent_id = name if agent_id is None and "admin" not in scopes else agent_id
     if not scopes or lifetime_s is None:
         raise click.UsageError(

@@ -41,6 +41,30 @@ def public_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.pub")
 
 
+def make_key(path: Path, *, passphrase: bytes | None = None) -> PrivateKey:
+    """Make a private key, and its public key beside it. Files that exist are not replaced. Raises SignatureError."""
+    public_file = public_path(path)
+    if public_file.exists():
+        raise SignatureError(f"{public_file}: expected no file of this name; remove it or choose another")
+    made = PrivateKey.generate()
+    made.save(path, passphrase=passphrase)
+    write_public(path, made)
+    return made
+
+
+def write_public(path: Path, key: PrivateKey) -> None:
+    """Write the public key beside the file of its private key. Raises SignatureError; it replaces no file."""
+    public_file = public_path(path)
+    try:
+        with public_file.open("x", encoding="ascii") as written:
+            written.write(f"{key.public.text}\n")
+    except OSError as error:
+        raise SignatureError(
+            f"{public_file}: expected to write it, got {error.strerror}; {path} is made, and `ccatune keys show` shows "
+            "its public key"
+        ) from error
+
+
 def load_key(path: Path, *, passphrase_file: str | None) -> PrivateKey:
     """Read a private key. An encrypted one needs its passphrase. Raises SignatureError."""
     try:

@@ -9,11 +9,11 @@ import click
 
 from kmod.ensemble import Ensemble
 from kmod.terminal import echo
-from serving.commands.key_files import load_key, new_passphrase, passphrase_option, public_key, public_path
+from serving.commands.key_files import load_key, make_key, new_passphrase, passphrase_option, public_key, public_path
 from serving.commands.options import FILE, json_option
 from serving.commands.printing import print_answer, print_facts
 from serving.commands.signed_files import read_signature, signature_path, write_envelope
-from serving.signatures import EnsembleStatement, PrivateKey, SignatureError, sign_ensemble
+from serving.signatures import EnsembleStatement, sign_ensemble
 
 
 @click.group()
@@ -47,23 +47,11 @@ def new(*, file: Path, passphrase_file: str | None, ask_passphrase: bool) -> Non
     """
     if ask_passphrase and passphrase_file is not None:
         raise click.UsageError("--ask-passphrase, --passphrase-file: expected one of them")
-    public_file = public_path(file)
-    if public_file.exists():
-        raise SignatureError(f"{public_file}: expected no file of this name; remove it or choose another")
     passphrase = new_passphrase(passphrase_file, is_asked=ask_passphrase)
-    made = PrivateKey.generate()
-    made.save(file, passphrase=passphrase)
-    try:
-        with public_file.open("x", encoding="ascii") as written:
-            written.write(f"{made.public.text}\n")
-    except OSError as error:
-        raise SignatureError(
-            f"{public_file}: expected to write it, got {error.strerror}; {file} is made, and `ccatune keys show` shows "
-            "its public key"
-        ) from error
+    made = make_key(file, passphrase=passphrase)
     facts = {
         "file": str(file),
-        "public_file": str(public_file),
+        "public_file": str(public_path(file)),
         "id": made.public.key_id,
         "public": made.public.text,
         "encrypted": passphrase is not None,

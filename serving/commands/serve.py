@@ -140,6 +140,7 @@ def serve(
         _make_admin_token(settings, again=again, token_file=token_file, person=person, password_file=password_file)
         return
     # This import loads FastAPI and the database. `--help` needs neither.
+    from serving.agent.loop import notify_systemd
     from serving.registry.server import serve_until_stopped
 
     ready = _ReadyFile(ready_file)
@@ -153,6 +154,7 @@ def serve(
         }
         print_facts(facts)
         ready.write(url)
+        notify_systemd()
 
     try:
         serve_until_stopped(settings, on_bound=ready.take, on_listening=tell)

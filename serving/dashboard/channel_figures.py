@@ -159,7 +159,7 @@ def delivery_in_words(found: Delivery, serial: int) -> str:
     """Say how a deployment arrived."""
     said = [f"{found.n_arrived:,} of {found.n_agents:,} agents report serial {serial}."]
     if found.half_s is not None:
-        said.append(f"Half of them all reported it within {duration(max(2.0, found.half_s))} of the move")
+        said.append(f"Half of all reported it within {duration(max(2.0, found.half_s))} of the move")
         said[-1] += "." if found.most_s is None else f", and 95 % within {duration(max(2.0, found.most_s))}."
     if found.n_unknown:
         said.append(f"{found.n_unknown:,} had it before the registry kept when it arrived, so there is no curve.")

@@ -136,14 +136,15 @@ async def start(
         if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise
         found = await context.read(_shown, context, cca=cca, name=name)
-        return _page(request, cca, name, found, _typed(fields), error=error)
+        return _page(request, cca, name, found, _typed(fields, found), error=error)
     found = await context.read(_shown, context, cca=cca, name=name)
-    return _page(request, cca, name, found, _typed(fields), rehearsed=rehearsed)
+    return _page(request, cca, name, found, _typed(fields, found), rehearsed=rehearsed)
 
 
-def _typed(fields: dict[str, str]) -> dict[str, str]:
+def _typed(fields: dict[str, str], found: dict[str, Any]) -> dict[str, str]:
+    """Return the fields of a form that is shown again, which is about the deployment that the page shows now."""
     # A field left empty, and a box that is not checked, are not sent.
-    return {**dict.fromkeys(defaults(), ""), "key": "", "if_match": "", **fields}
+    return {**dict.fromkeys(defaults(), ""), **fields, "if_match": found["etag"], "key": secrets.token_urlsafe(16)}
 
 
 def _shown(session: Session, context: Context, *, cca: str, name: str) -> dict[str, Any]:

@@ -67,7 +67,7 @@ async def log_in_by_passkey(request: Request, context: InContext) -> Response:
     except TooManyAttemptsError as error:
         return _log_in_page(request, context, place=place, error=error)
     except (LogInRefusedError, PasskeyRefusedError) as error:
-        await log_ins.note_refused_proof(browser, request_id=request_id_of(request.scope))
+        log_ins.note_refused_proof(browser, request_id=request_id_of(request.scope))
         return _log_in_page(request, context, place=place, error=error)
     return _begun(request, new, place)
 
@@ -92,7 +92,7 @@ async def from_provider(request: Request, context: InContext) -> Response:
     try:
         new, place = await _provider(context).finish(request, browser)
     except LogInRefusedError as error:
-        await log_ins.note_refused_proof(browser, request_id=request_id_of(request.scope))
+        log_ins.note_refused_proof(browser, request_id=request_id_of(request.scope))
         return _log_in_page(request, context, error=error)
     return _begun(request, new, place)
 

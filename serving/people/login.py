@@ -19,6 +19,8 @@ Limits: each process counts for itself, and forgets its counts when it ends.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import math
 import re
 import time
@@ -45,7 +47,10 @@ MAX_FOR_NAME = 30
 _AUDIT_EVERY_S = 600.0
 _MAX_NAMES = 10_000
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_NOBODY = -1
 _ANONYMOUS = Grant("anonymous", frozenset())
+
+_log = logging.getLogger(__name__)
 
 
 class _Known(NamedTuple):
@@ -77,6 +82,7 @@ class LogIns:
         self._browsers = Attempts(max_refused=MAX_FROM_ADDRESS, window_s=WINDOW_S, key_of=str, monotonic=monotonic)
         # By name; by "" for names that no person has, so that texts of strangers are neither kept nor logged.
         self._failures: dict[str, _Failures] = {}
+        self._writing: set[asyncio.Task[None]] = set()
 
     async def by_password(
         self, name: str, password: str, browser: Browser, *, request_id: str | None
@@ -94,7 +100,7 @@ class LogIns:
         counted = self._begin_attempt(name, known, browser)
         passwords = self._context.part(Passwords)
         if not await passwords.verify(known.password_hash, password):
-            await self.note_failure(name if known.principal_id is not None else None, browser, request_id=request_id)
+            self.note_failure(name if known.principal_id is not None else None, browser, request_id=request_id)
             raise LogInRefusedError
         assert known.principal_id is not None and known.password_hash is not None  # noqa: S101, PT018 - by `verify`
         new_hash = await passwords.hash(password) if passwords.is_outdated(known.password_hash) else None
@@ -125,10 +131,11 @@ class LogIns:
         """Check that the address may try to log in. Raises TooManyAttemptsError."""
         _require_unblocked([(self._addresses, browser.address)])
 
-    async def note_failure(self, name: str | None, browser: Browser, *, request_id: str | None) -> None:
+    def note_failure(self, name: str | None, browser: Browser, *, request_id: str | None) -> None:
         """Count a failed attempt for the audit log, which gets a row at most every 10 minutes for a person.
 
-        name: None for an attempt that names no person.
+        name: None for an attempt that names no person. The answer does not wait for the row, so that its time does not
+        tell whether one is written.
         """
         if name is not None and name not in self._failures and len(self._failures) >= _MAX_NAMES:
             del self._failures[next(iter(self._failures))]
@@ -145,12 +152,23 @@ class LogIns:
         def write(session: Session) -> None:
             audit.record(session, by=caller, action="fail-log-in", target=target, now=now, attempts=n_failed)
 
-        await self._context.write(write)
+        writing = asyncio.get_running_loop().create_task(self._context.write(write))
+        self._writing.add(writing)
+        writing.add_done_callback(self._written)
 
-    async def note_refused_proof(self, browser: Browser, *, request_id: str | None) -> None:
+    async def written(self) -> None:
+        """Wait until all rows of failed attempts are written."""
+        await asyncio.gather(*self._writing, return_exceptions=True)
+
+    def _written(self, writing: asyncio.Task[None]) -> None:
+        self._writing.discard(writing)
+        if not writing.cancelled() and (error := writing.exception()) is not None:
+            _log.warning("failed attempts to log in are not in the audit log: %s", error)
+
+    def note_refused_proof(self, browser: Browser, *, request_id: str | None) -> None:
         """Count an attempt with a passkey or by the provider that failed."""
         self._addresses.refused(browser.address)
-        await self.note_failure(None, browser, request_id=request_id)
+        self.note_failure(None, browser, request_id=request_id)
 
     def _begin_attempt(self, name: str, known: _Known, browser: Browser) -> list[tuple[Attempts, str | None]]:
         """Count an attempt, and return where. Raises TooManyAttemptsError."""
@@ -198,9 +216,13 @@ class LogIns:
 
 def _known(session: Session, name: str, device_word: str | None) -> _Known:
     row = repository.person(session, name)
-    if row is None or row.principal.disabled_at is not None:
+    if row is not None and row.principal.disabled_at is not None:
+        row = None
+    # The query is made for unknown names, too, so that the time does not tell them.
+    person_id = _NOBODY if row is None else row.principal_id
+    is_own = device_word is not None and repository.is_device_of(session, person_id, digest_text(device_word))
+    if row is None:
         return _Known(None, None, must_change=False, is_own_browser=False)
-    is_own = device_word is not None and repository.is_device_of(session, row.principal_id, digest_text(device_word))
     return _Known(row.principal_id, row.password_hash, must_change=row.must_change, is_own_browser=is_own)
 
 

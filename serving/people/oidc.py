@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -73,7 +74,6 @@ class Provider:
         self,
         context: Context,
         *,
-        transport: httpx.AsyncBaseTransport | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Read the client's secret.
@@ -94,7 +94,8 @@ class Provider:
         file = settings.oidc_client_secret_file
         content = b"" if file is None else read_secret("oidc_client_secret_file", file, max_bytes=_MAX_SECRET_BYTES)
         self._secret = content.decode("utf-8").strip() or None
-        self._transport = transport
+        # The authorities' files take longer to read than a request.
+        self._tls = ssl.create_default_context()
         self._monotonic = monotonic
         self._metadata: dict[str, Any] = {}
         self._keys: dict[str, Any] = {}
@@ -257,7 +258,7 @@ class Provider:
 
     async def _ask(self, method: str, address: str, **request: Any) -> dict[str, Any]:
         try:
-            async with httpx.AsyncClient(transport=self._transport, timeout=_TIMEOUT_S) as client:
+            async with httpx.AsyncClient(verify=self._tls, timeout=_TIMEOUT_S) as client:
                 answer = await client.request(method, address, **request)
             document = answer.json()
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:

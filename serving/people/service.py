@@ -43,20 +43,15 @@ SET_UP = "set-up"
 SET_UP_S = 3 * 86_400
 
 
-def caller_for(
-    person: PersonRow, *, request_id: str | None, address: str | None, session_id: int | None = None
-) -> Caller:
-    """Return the caller whose session this is, or who proved to be the person."""
+def caller_for(person: PersonRow, *, request_id: str | None, address: str | None) -> Caller:
+    """Return the caller who has proved to be the person."""
     role: Role = person.role  # type: ignore[assignment]  # only roles are stored
-    return caller_named(person.principal.name, role, request_id=request_id, address=address, session_id=session_id)
+    return caller_named(person.principal.name, role, request_id=request_id, address=address)
 
 
-def caller_named(
-    name: str, role: Role, *, request_id: str | None, address: str | None, session_id: int | None = None
-) -> Caller:
+def caller_named(name: str, role: Role, *, request_id: str | None, address: str | None) -> Caller:
     """Return the caller of a person with that name and role."""
-    grant = Grant(name, frozenset(ROLES[role]), kind="human", session_id=session_id, role=role)
-    return Caller(grant, request_id, address)
+    return Caller(Grant(name, frozenset(ROLES[role]), kind="human", role=role), request_id, address)
 
 
 def add_person(
@@ -107,7 +102,7 @@ def make_admin(session: Session, name: str, password_hash: str, *, by: Caller, n
     if row is None:
         add_person(session, name, "admin", password_hash=password_hash, must_change=False, by=by, now=now)
         return
-    reset(session, name, password_hash=password_hash, by=by, now=now)
+    _renew(session, row, password_hash, by=by, now=now)
     row.must_change = False
     set_role(session, name, "admin", by=by, now=now)
 
@@ -159,17 +154,24 @@ def reset(
     password_hash: of a password that serves only to choose another one, instead of a link.
 
     Raises:
-        PersonNotFoundError, OneselfError, PrincipalConflictError: the person is disabled.
+        PersonNotFoundError, OneselfError.
+        PrincipalConflictError: the person is disabled, or logs in by the provider.
     """
     row = _other_person(session, name, by=by)
+    if row.subject is not None:
+        raise PrincipalConflictError(f"expected a person with a password, got {name}, who logs in by the provider")
+    _renew(session, row, password_hash, by=by, now=now)
+    return row, None if password_hash is not None else set_up_word(session, row, now=now)
+
+
+def _renew(session: Session, row: PersonRow, password_hash: str | None, *, by: Caller, now: datetime) -> None:
     if row.principal.disabled_at is not None:
-        raise PrincipalConflictError(f"expected a person who is enabled, got {name}; use another name")
+        raise PrincipalConflictError(f"expected a person who is enabled, got {row.principal.name}; use another name")
     row.password_hash, row.must_change = password_hash, password_hash is not None
     repository.delete_passkeys(session, row.principal_id)
     repository.delete_one_time(session, row.principal_id, kind=SET_UP)
     repository.end_sessions(session, row.principal_id, now=now)
     _record(session, row, "reset-person", by=by, now=now)
-    return row, None if password_hash is not None else set_up_word(session, row, now=now)
 
 
 def disable(session: Session, name: str, *, by: Caller, now: datetime) -> PrincipalRow:

@@ -171,6 +171,7 @@ def _add_resources(app: FastAPI) -> None:
     resources = (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, datasets, access, people)
     for resource in resources:
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
+    # The last router of the dashboard answers every address below /ui/ that no other one does.
     for pages in (*people_parts.PAGES, *dashboard.ROUTERS):
         app.include_router(pages)
     _add_own_pages(app)

@@ -4,9 +4,10 @@
     python -m tests.prove.packages
 
 `make packages` builds them, and lintian finds no error and no warning. mmdebstrap makes the root from the machine's own
-sources of packages, with what the three depend on and the headers of Debian's kernel. dpkg installs them there, so that
-a dependency that is not stated fails. DKMS builds all modules for the headers. After the removal no file is left. Exits
-0 where all of this holds.
+sources of packages, with what the four depend on and the headers of Debian's kernel. dpkg installs them there, so that
+a dependency that is not stated fails. DKMS builds all modules for the headers. The registry runs as its user with the
+command line of its unit, and the commands of docs/quickstart.md bring a signed table in force, in a stand-in for the
+kernel's files. After the purge no file and no user is left. Exits 0 where all of this holds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import click
@@ -26,8 +28,11 @@ sys.path[:0] = [str(REPOSITORY / "packaging")]
 import guest_files  # noqa: E402 - found on the path just made
 
 SCRIPT = Path(__file__).with_name("packages_in_root.sh")
+QUICKSTART = REPOSITORY / "docs" / "quickstart.md"
 PACKAGES = REPOSITORY / "dist"
 HEADERS = "linux-headers-amd64"
+# An agent that verifies signatures needs it, and apt would install it.
+RECOMMENDED = "python3-cryptography"
 ROOT_FOLDER = "/ccatune-packages"
 
 
@@ -45,12 +50,31 @@ def run(*arguments: str | Path) -> str:
     return done.stdout
 
 
-def try_in_root(packages: list[Path]) -> str:
-    """Install, use and remove the packages in a new root. Return the output."""
+def make_table(path: Path) -> None:
+    """Write an ensemble of GR with one row."""
+    from kmod.ensemble import Axis, DelayClass, Ensemble
+
+    Ensemble(
+        cca="gr",
+        epoch_ms=30_000,
+        estimate_ms=250,
+        epsilon_pct=25,
+        classes=(DelayClass(95, 100_000),),
+        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 1),),
+        columns=("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us"),
+        rows=((60_000, 3_000, 12_000),),
+        provenance={},
+    ).save(path)
+
+
+def try_in_root(packages: list[Path], *, folder: Path) -> str:
+    """Install, use and remove the packages in a new root. Return the output. folder: for the files of the try."""
     apt = guest_files.Apt(guest_files.cache_root() / "apt")
     apt.prepare()
-    wanted = sorted({HEADERS}.union(*map(dependencies, packages)))
-    copied = " ".join(str(path) for path in [*packages, SCRIPT])
+    make_table(folder / "gr.json")
+    wanted = sorted({HEADERS, RECOMMENDED}.union(*map(dependencies, packages)))
+    inside = f"{ROOT_FOLDER}/{SCRIPT.name} {ROOT_FOLDER}"
+    copied = " ".join(str(path) for path in [*packages, SCRIPT, folder / "gr.json", QUICKSTART])
     return run(
         "mmdebstrap",
         "--quiet",
@@ -60,7 +84,8 @@ def try_in_root(packages: list[Path]) -> str:
         f"--include={','.join(wanted)}",
         f'--customize-hook=mkdir "$1{ROOT_FOLDER}"',
         f"--customize-hook=copy-in {copied} {ROOT_FOLDER}",
-        f'--customize-hook=chroot "$1" sh {ROOT_FOLDER}/{SCRIPT.name} {ROOT_FOLDER} >&2',
+        # The registry's port is that of a namespace, because this machine may use it.
+        f'--customize-hook=unshare --net sh -c "ip link set lo up && exec chroot \\"\\$0\\" sh {inside}" "$1" >&2',
         guest_files.codename(),
         "-",
         apt.root / "sources.list",
@@ -75,7 +100,8 @@ def main() -> None:
     run("make", "-s", "packages")
     packages = sorted(PACKAGES.glob("*.deb"))
     run("lintian", "--allow-root", "--fail-on", "error,warning", *packages)
-    try_in_root(packages)
+    with tempfile.TemporaryDirectory(prefix="ccatune-packages-") as name:
+        try_in_root(packages, folder=Path(name))
     names = ", ".join(path.name.partition("_")[0] for path in packages)
     click.echo(f"{names}: no complaint of lintian; installed, used and removed in a new root, nothing left")
 

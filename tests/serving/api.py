@@ -13,7 +13,12 @@ import httpx
 from fastapi import FastAPI
 
 from kmod.ensemble import Axis, DelayClass, Ensemble
-from serving.database import Database
+from serving.access.grants import Role, local_caller
+from serving.database import Database, SessionRow
+from serving.people import repository as people
+from serving.people import sessions
+from serving.people.service import add_person
+from serving.people.sessions import Browser
 from serving.registry.app import create_app
 from serving.settings import ServingSettings
 
@@ -62,6 +67,8 @@ class Api:
     database: Database
     clock: Clock = field(default_factory=Clock)
     token: str | None = None
+    session: str | None = None
+    csrf: str = ""
 
     def with_token(self, token: str | None) -> Api:
         """The same application, called with another token, or with none."""
@@ -74,8 +81,21 @@ class Api:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every request has: the token."""
+        """What every request has: the token, or the cookie of a person's session. Browsers send the Origin of forms."""
+        if self.session is not None:
+            return {"Cookie": f"ccatune_session={self.session}", "Origin": "http://127.0.0.1"}
         return {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+
+    def person(self, role: Role = "admin") -> Api:
+        """The same application, called by a person of this role who has logged in to the pages."""
+        now, browser = self.clock(), Browser(address=None, user_agent="", is_https=False)
+        settings = self.app.state.context.settings
+        with self.database.write() as session:
+            row = people.person(session, role)
+            row = row or add_person(session, role, role, by=local_caller("init"), now=now)
+            new = sessions.begin(session, row, browser, settings=settings, now=now)
+            csrf = session.get_one(SessionRow, new.session_id).csrf_token
+        return replace(self, session=new.word, csrf=csrf)
 
     def other_process(self) -> Api:
         """An application of its own on the same database."""

@@ -25,8 +25,8 @@ def pins(repository, name: str) -> set[str]:
     return {line.split(" ")[0] for line in lines if "==" in line}
 
 
-@pytest.mark.parametrize("name", ["demo.lock", "serving.lock", "trainer.lock"])
-def test_the_demo_and_the_containers_have_the_versions_that_the_tests_run_with(repository, name):
+@pytest.mark.parametrize("name", ["demo.lock", "serving.lock", "server.lock", "trainer.lock"])
+def test_the_demo_the_containers_and_the_package_have_the_versions_that_the_tests_run_with(repository, name):
     assert pins(repository, name)
     assert pins(repository, name) <= pins(repository, "dev.lock")
 

@@ -18,7 +18,8 @@ _HIDDEN = re.compile(r'<input type="hidden" name="([a-z_]+)" value="([^"]*)">')
 def opened(api: Api, **settings: Any) -> Api:
     """An open registry on the same database, with further settings."""
     changed = api.app.state.context.settings.model_copy(update={"open": True, **settings})
-    return replace(api, app=create_app(api.database, changed, clock=api.clock), token=None)
+    # Its pages send forms as those of a session, which it does not look at.
+    return replace(api, app=create_app(api.database, changed, clock=api.clock), token=None, session="")
 
 
 def hidden(page: httpx.Response) -> dict[str, str]:

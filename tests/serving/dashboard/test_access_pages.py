@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from html import unescape
 
@@ -12,6 +13,7 @@ from serving.access.audit import record
 from serving.access.grants import local_caller
 from tests.serving.api import Api
 from tests.serving.dashboard.forms import opened, send
+from tests.serving.people.browser import HOST, Site
 from tests.serving.signing import Keys, add_root, add_signature, key_file
 
 # One database is enough for pages whose queries the API has, too.
@@ -112,3 +114,24 @@ def test_keys_say_who_signed_what_and_what_needs_attention(api, tmp_path):
     assert "The root document expires in 28 days" in site.get("/ui/keys").text
     site.clock.advance(seconds=30 * DAY_S)
     assert "The root document has expired" in site.get("/ui/keys").text
+
+
+def test_each_page_and_form_needs_its_role(api):
+    settings = api.app.state.context.settings.model_copy(update={"host_names": (HOST,)})
+    api.request("POST", "/v1/jobs", json={"study": "gr-demo", "datasets": ["made"]})
+    with asyncio.Runner() as runner:
+        people = Site(api.database, runner, settings, clock=api.clock)
+        for name, role in (("vera", "viewer"), ("olaf", "operator")):
+            people.person(name, role)
+        viewer, operator = people.logged_in("vera"), people.logged_in("olaf")
+        for path in ("/ui/jobs", "/ui/jobs/1", "/ui/links", "/ui/links/made", "/ui/keys"):
+            page = viewer.get(path)
+            assert (page.status_code, page.text.count('method="post"')) == (200, 1), "the log-out alone"
+        forms = ("/ui/jobs", "/ui/jobs/1/cancel", TOKENS, f"{TOKENS}/{'0' * 16}/revoke", "/ui/principals/p/disable")
+        answers = [[one.post(path, study="gr-demo").status_code for path in forms] for one in (viewer, operator)]
+        assert answers == [[403] * 5, [303, 403, 403, 403, 403]], "an operator cancels jobs of their own"
+        assert [one.get(path).status_code for one in (viewer, operator) for path in (TOKENS, AUDIT)] == [403] * 4
+        assert operator.post("/ui/jobs/2/cancel").status_code == 303
+        assert operator.post("/ui/jobs", study="gr-demo", csrf="x").status_code == 403
+        people.app.state.context.close()
+    assert [job["state"] for job in api.get("/v1/jobs").json()["items"]] == ["cancelled", "queued"]

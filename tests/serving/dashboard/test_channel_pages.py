@@ -1,26 +1,39 @@
 # SPDX-License-Identifier: MIT
-"""Pages of channels: what they show, and that their forms overwrite nothing unseen"""
+"""Pages of channels and ensembles: what they show, and that their forms overwrite nothing unseen"""
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from kmod.ensemble import Ensemble
 from serving.channels.repository import channel_for_move
 from serving.dashboard.state_map import Document, parameter_map
 from serving.database import RetrainingRow
+from serving.settings import ServingSettings
 from tests.serving.api import Api, make_ensemble
-from tests.serving.dashboard.reading import Page
+from tests.serving.dashboard.forms import hidden, opened, send, words
+from tests.serving.people.browser import HOST, Site
 from tests.serving.qos.deltas import delta
 from tests.serving.retraining.loop import POLICY
 from tests.serving.running import CHAMPION
+from tests.serving.signing import Keys, add_root, add_signature, signing_api
 
 pytestmark = pytest.mark.service
 
 on_sqlite = pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)
 PLACE = "/ui/channels/gr/champion"
 HTML = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def site(api: Api) -> Api:
+    """An open registry."""
+    return opened(api)
 
 
 def report(api: Api, agent: str, *, serial: int, sequence: int = 1) -> None:
@@ -36,65 +49,69 @@ def serial_of(api: Api) -> int:
     return int(api.get(CHAMPION).json()["serial"])
 
 
-def test_the_page_of_a_channel_shows_who_moved_it_and_how_the_move_arrived(api: Api) -> None:
+def test_the_page_of_a_channel_shows_who_moved_it_and_how_the_move_arrived(api: Api, site: Api) -> None:
     api.move(0, note=HTML)
     for number in range(4):
         report(api, f"web-{number}", serial=1)
     api.clock.advance(seconds=3600)
-    mover = api.limited("publish", "move", "read", principal="alice")
-    mover.move(1, note="better")
+    api.limited("publish", "move", "read", principal="alice").move(1, note="better")
     for number in range(3):
         api.clock.advance(seconds=10)
         report(api, f"web-{number}", serial=2, sequence=2)
         # A later report with the same table does not count as another arrival.
         report(api, f"web-{number}", serial=2, sequence=3)
-    page = Page(api, PLACE)
-    assert page.answer.status_code == 200
-    assert HTML not in page.answer.text
-    assert HTML in page.text
-    assert "alice" in page.text
-    assert "3 of 4 agents report serial 2. Half of them all reported it within 20 seconds of the move." in page.text
+    page = site.get(PLACE)
+    text = words(page)
+    assert HTML not in page.text
+    assert HTML in text
+    assert "alice" in text
+    assert "3 of 4 agents report serial 2. Half of all reported it within 20 seconds of the move." in text
     for value in ('data-v="10.0"', 'data-v="25.0"', 'data-v="30.0"', 'data-v="75.0"'):
-        assert value in page.answer.text
+        assert value in page.text
     # 90 % of the samples of `delta` are within the target, of 16 Mbit/s; a column for each serial.
-    assert "serial 1 serial 2" in page.text
-    assert "2026-03-01 13:00 – 90 % " in page.text
-    assert "Mean throughput of a flow" in page.text
-    assert "16 Mbit/s" in page.text
-    assert Page(api, "/ui/channels").answer.status_code == 200
-    assert Page(api, "/ui/ensembles").text.count("gr/champion serial 2") == 1
+    assert "serial 1 serial 2" in text
+    assert "2026-03-01 13:00 – 90 % " in text
+    assert "16 Mbit/s" in text
+    assert "gr/champion" in words(site.get("/ui/channels"))
+    assert words(site.get("/ui/ensembles")).count("gr/champion serial 2") == 1
+    live = site.get(f"/ui/ensembles/{make_ensemble(1).digest}")
+    assert "What flows of gr/champion meet in these states" in words(live)
+    assert "4 agents that follow the channel" in words(site.get(f"{PLACE}/rollback"))
 
 
 @on_sqlite
-def test_a_move_is_refused_after_another_one_and_made_once_if_sent_twice(api: Api) -> None:
-    api.move(0)
-    wanted = api.publish(1)
-    seen_before = Page(api, PLACE)
-    assert seen_before.send("/move", digest=wanted, note="first").status_code == 303
-    assert seen_before.send("/move", digest=wanted, note="first").headers["location"].endswith("channels/gr/champion")
-    assert serial_of(api) == 2
-    other = Page(api, PLACE)
-    other.form("/move").fields["if_match"] = seen_before.form("/move").fields["if_match"]
-    refused = other.send("/move", digest=api.publish(2))
+def test_a_move_is_refused_after_another_one_and_made_once_if_sent_twice(site: Api) -> None:
+    site.move(0)
+    wanted = {"digest": site.publish(1), "note": "first"}
+    seen_before = hidden(site.get(PLACE))
+    for _ in range(2):
+        answer = site.request("POST", f"{PLACE}/move", data={**seen_before, **wanted})
+        assert (answer.status_code, answer.headers["location"]) == (303, "../../../channels/gr/champion")
+    assert serial_of(site) == 2
+    stale = {"if_match": seen_before["if_match"], "digest": site.publish(2)}
+    refused = send(site, PLACE, f"{PLACE}/move", **stale)
     assert refused.status_code == 412
     assert "it stands at serial 2; look at it again before you change it" in refused.text
-    assert Page(api, PLACE).send("/move", hold_back_permille="half").status_code == 422
-    assert Page(api, PLACE).send("/move", if_match=None).status_code == 422
-    assert serial_of(api) == 2
+    for spoilt in ({"hold_back_permille": "half"}, {"if_match": ""}, {"key": "two words"}, {"digest": HTML}):
+        answer = send(site, PLACE, f"{PLACE}/move", **{**wanted, **spoilt})
+        assert answer.status_code == 422
+        assert HTML not in answer.text
+    assert serial_of(site) == 2
 
 
 @on_sqlite
-def test_a_roll_back_says_what_it_would_do_and_is_made_once(api: Api) -> None:
-    api.move(0, hold_back_permille=20)
-    api.move(1)
-    report(api, "web-1", serial=2)
-    asked = Page(api, f"{PLACE}/rollback")
-    assert "20 ‰ held back" in asked.text
-    assert "1 agent that follows the channel" in asked.text
-    assert serial_of(api) == 2
+def test_a_roll_back_says_what_it_would_do_and_is_made_once(site: Api) -> None:
+    site.move(0, hold_back_permille=20)
+    site.move(1)
+    report(site, "web-1", serial=2)
+    asked = site.get(f"{PLACE}/rollback")
+    assert "20 ‰ held back" in words(asked)
+    assert "1 agent that follows the channel" in words(asked)
+    assert serial_of(site) == 2
     for _ in range(2):
-        assert asked.send("/rollback", note="was bad").status_code == 303
-    row = api.get(CHAMPION).json()
+        fields = {**hidden(asked), "urgent": "1", "note": "was bad"}
+        assert site.request("POST", f"{PLACE}/rollback", data=fields).status_code == 303
+    row = site.get(CHAMPION).json()
     assert (row["serial"], row["restores_serial"], row["urgent"], row["note"]) == (3, 1, True, "was bad")
 
 
@@ -102,85 +119,114 @@ def test_a_roll_back_says_what_it_would_do_and_is_made_once(api: Api) -> None:
 def test_a_viewer_sees_no_forms_and_may_send_none(api: Api) -> None:
     api.move(0)
     digest = api.move(1)["digest"]
-    viewer = api.limited("read")
-    for path, end in ((PLACE, "/move"), (f"{PLACE}/rollback", "/rollback"), (f"{PLACE}/rollouts/start", "/start"),
-                      (f"/ui/ensembles/{digest}", "/move")):  # fmt: skip
-        seen = Page(viewer, path)
-        assert [form for form in seen.forms if form.action.endswith(end)] == []
-        assert Page(api, path).send(end, by=viewer, new_channel="mine").status_code == 403
-    assert viewer.request("POST", f"{PLACE}/move", data={"digest": digest}).status_code == 403
-    assert serial_of(api) == 2
+    with asyncio.Runner() as runner:
+        settings = ServingSettings.model_validate({"registry": "lab", "host_names": (HOST,)})
+        people = Site(api.database, runner, settings)
+        for name, role in (("vera", "viewer"), ("olaf", "operator")):
+            people.person(name, role)
+        viewer, operator = people.logged_in("vera"), people.logged_in("olaf")
+        ensemble = f"/ui/ensembles/{digest}"
+        for path, action in ((PLACE, f"{PLACE}/move"), (ensemble, f"{ensemble}/move")):
+            assert "/move" in operator.get(path).text
+            assert viewer.get(path).status_code == 200
+            assert "/move" not in viewer.get(path).text
+            sent = {"digest": digest, "new_channel": "mine", "key": "k", "if_match": '"2"'}
+            assert viewer.post(action, **sent).status_code == 403
+        assert viewer.get(f"{PLACE}/rollback").status_code == 403
+        assert viewer.get(f"{PLACE}/rollouts/start").status_code == 403
+        for action in ("rollback", "rollouts/start", "rollouts/1/abort", "retrainings", "retrainings/1/dismiss"):
+            assert viewer.post(f"{PLACE}/{action}", key="k", if_match='"2"').status_code == 403
+        assert operator.post(f"{PLACE}/rollback", key="k", if_match='"2"').status_code == 303
+        people.app.state.context.close()
+    assert serial_of(api) == 3
 
 
 @on_sqlite
-def test_the_page_of_an_ensemble_maps_it_and_marks_what_differs(api: Api) -> None:
-    document = make_ensemble(1).to_json()
-    digests = [api.publish(0), api.publish(1)]
-    page = Page(api, f"/ui/ensembles/{digests[1]}?against={digests[0]}&parameter=delay_threshold_us")
-    assert "All parameters are equal. The provenance differs." in page.text
-    assert "from 3 Mbit/s" in page.text
-    grid = parameter_map(Document(json.dumps(document)), "delay_threshold_us", delay_class=0)
-    assert [[cell.text for cell in row] for _, row in grid.rows[:2]] == [["12", "12.001"], ["12.002", "12.003"]]
-    changed = json.loads(json.dumps(document))
-    changed["rows"][0][2] = 20_000
-    grid = parameter_map(Document(json.dumps(changed)), "delay_threshold_us", delay_class=0,
-                         other=Document(json.dumps(document)))  # fmt: skip
-    assert (grid.rows[0][1][0].text, grid.rows[0][1][0].kind) == ("12 → 20", "h7 changed")
-    assert Page(api, f"/ui/ensembles/{digests[0]}?against=none").answer.status_code == 404
-    made = page.send("/move", new_channel="canary", note="try")
+def test_the_page_of_an_ensemble_maps_it_and_makes_a_channel(site: Api) -> None:
+    digests = [site.publish(0), site.publish(1)]
+    place = f"/ui/ensembles/{digests[1]}"
+    text = words(site.get(f"{place}?against={digests[0]}&parameter=delay_threshold_us"))
+    assert "All parameters are equal. The provenance differs." in text
+    assert "from 3 Mbit/s 12.006 12.007" in text
+    assert site.get(f"{place}?against=none").status_code == 404
+    made = send(site, place, f"{place}/move", new_channel="canary", note="try")
     assert made.headers["location"].endswith("channels/gr/canary")
-    again = Page(api, f"/ui/ensembles/{digests[0]}").send("/move", new_channel="canary")
-    assert again.status_code == 412, "a new channel overwrites none that exists"
+    assert send(site, place, f"{place}/move", new_channel="canary").status_code == 412, "it exists"
+    assert send(site, place, f"{place}/move", channel="canary 7").status_code == 412, "it stands at another serial"
+    assert send(site, place, f"{place}/move", channel="canary 1").status_code == 303
+
+
+def test_a_map_marks_what_differs_from_another_ensemble() -> None:
+    old = make_ensemble(0).to_json()
+    new = json.loads(json.dumps(old))
+    new["rows"][0][2] = 20_000
+    documents = [Document(json.dumps(one)) for one in (new, old)]
+    grid = parameter_map(documents[0], "delay_threshold_us", delay_class=0, other=documents[1])
+    first, second = grid.rows[0][1]
+    assert (first.text, first.kind, second.text, second.kind) == ("12 → 20", "h7 changed", "12.001", "h0")
 
 
 @on_sqlite
-def test_provenance_is_said_in_sentences_and_trusted_in_nothing(api: Api) -> None:
+def test_provenance_is_said_in_sentences_and_trusted_in_nothing(site: Api) -> None:
     told = {
         "study": {"cca": "gr", "seed": 7, "search": {"kind": "dds"}, "workload": {"kind": HTML}}, "runs": 1234,
         "traces": [{"name": "a", "dataset": "cellular"}, {"name": "b", "dataset": HTML}, "spoilt"],
         "states": [{"state": [0], "class": 0, "training": {"meets": True, "share_within": 0.96}, "unseen": None}],
     }  # fmt: skip
-    for provenance in (told, {"study": [], "traces": {}, "states": 3, "runs": "x", "confusion": [], "verified": 1}):
-        document = {**make_ensemble(0).to_json(), "provenance": provenance}
-        document.pop("digest")
-        digest = type(make_ensemble(0))(**_parts(provenance)).digest
-        assert api.request("POST", "/v1/ensembles", json={**document, "digest": digest}).is_success
-        page = Page(api, f"/ui/ensembles/{digest}")
-        assert page.answer.status_code == 200
-        assert HTML not in page.answer.text
-        if provenance is told:
-            assert "a study of gr with seed 7" in page.text
-            assert f"trained on 2 recordings: cellular (1), {HTML} (1)." in page.text
-            assert "1 of 1 row meet the requirement" in page.text
-        else:
-            assert "does not say how it was trained" in page.text
-
-
-def _parts(provenance: object) -> dict[str, object]:
-    known = make_ensemble(0)
-    return {**{name: getattr(known, name) for name in known.__dataclass_fields__}, "provenance": provenance}
+    spoilt = {"study": [], "traces": {}, "states": 3, "runs": "x", "confusion": [], "verified": 1}
+    texts = []
+    for provenance in (told, spoilt):
+        ensemble: Ensemble = replace(make_ensemble(0), provenance=provenance)
+        assert site.request("POST", "/v1/ensembles", json=ensemble.to_json()).is_success
+        page = site.get(f"/ui/ensembles/{ensemble.digest}")
+        assert HTML not in page.text
+        texts.append(words(page))
+    assert "a study of gr with seed 7" in texts[0]
+    assert f"trained on 2 recordings: cellular (1), {HTML} (1)." in texts[0]
+    assert "1 of 1 row meet the requirement" in texts[0]
+    assert "does not say how it was trained" not in texts[0]
+    assert "Rows of it ran on a real kernel" not in texts[1]
 
 
 @on_sqlite
-def test_a_retraining_is_decided_on_the_page_of_its_channel(api: Api) -> None:
-    api.move(0)
-    assert api.request("PUT", f"{CHAMPION}/retraining", json=POLICY).is_success
-    with api.database.write() as session:
+def test_a_retraining_is_decided_on_the_page_of_its_channel(site: Api) -> None:
+    site.move(0)
+    assert site.request("PUT", f"{CHAMPION}/retraining", json=POLICY).is_success
+    with site.database.write() as session:
         channel = channel_for_move(session, cca="gr", name="champion")
         session.add(
             RetrainingRow(
                 channel=channel, state="proposed", reasons=json.dumps([HTML]), objections="[]",
-                baseline=make_ensemble(0).digest, note="", started_by="retraining", started_at=api.clock(),
-                changed_at=api.clock(),
+                baseline=make_ensemble(0).digest, note="", started_by="retraining", started_at=site.clock(),
+                changed_at=site.clock(),
             )
         )  # fmt: skip
-    page = Page(api, PLACE)
-    assert HTML in page.text
-    assert HTML not in page.answer.text
-    assert 'id="retraining"' in page.answer.text
-    assert page.send("/training", note="go").headers["location"].endswith("#retraining")
-    assert api.get(f"{CHAMPION}/retrainings/1").json()["state"] == "training"
-    stale = page.send("/training")
-    assert (stale.status_code, "expected it to be proposed, it is training" in stale.text) == (409, True)
-    assert Page(api, PLACE).send("/dismiss", note="not now").status_code == 303
-    assert api.get(f"{CHAMPION}/retrainings/1").json()["state"] == "dismissed"
+    page = site.get(PLACE)
+    assert HTML in words(page)
+    assert HTML not in page.text
+    assert 'id="retraining"' in page.text
+    token = {"csrf_token": hidden(page)["csrf_token"]}
+    begun = site.request("POST", f"{PLACE}/retrainings/1/training", data={**token, "note": "go"})
+    assert begun.headers["location"].endswith("#retraining")
+    assert site.get(f"{CHAMPION}/retrainings/1").json()["state"] == "training"
+    again = site.request("POST", f"{PLACE}/retrainings/1/training", data=token)
+    assert (again.status_code, "expected it to be proposed, it is training" in again.text) == (409, True)
+    assert site.request("POST", f"{PLACE}/retrainings/1/dismiss", data=token).status_code == 303
+    assert site.get(f"{CHAMPION}/retrainings/1").json()["state"] == "dismissed"
+
+
+@on_sqlite
+def test_the_page_says_who_signed_and_whether_agents_apply_it(site: Api, keys: Keys, tmp_path: Path) -> None:
+    signing = signing_api(site, keys.registry, tmp_path)
+    signing.move(0)
+    assert "no root document: agents apply it unsigned; signed by the registry's key" in words(signing.get(PLACE))
+    assert add_root(signing, keys.envelope()).status_code == 201
+    assert "agents refuse it" in words(signing.get(PLACE))
+    add_signature(signing, signing.publish(1), keys.publisher)
+    signing.move(1)
+    text = words(signing.get(PLACE))
+    assert "agents apply it" in text
+    assert f"ensemble signed by 1 of 1 needed publisher {keys.publisher.public.key_id[:12]}" in text
+    assert keys.registry.public.key_id[:12] in text
+    # Another process, without the key, signs nothing.
+    assert "the registry has no signing key" in words(site.get(PLACE))

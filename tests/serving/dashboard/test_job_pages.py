@@ -115,13 +115,13 @@ def test_a_job_that_failed_says_what_to_do_and_offers_to_start_it_again(site):
 
 def test_the_course_of_a_long_attempt_covers_all_of_it_in_few_points():
     course = "[]"
-    for second in range(5000):
-        progress = JobProgress.model_validate({**PROGRESS, "share": second / 5000, "points": second})
+    for second in range(700):
+        progress = JobProgress.model_validate({**PROGRESS, "share": second / 700, "points": second})
         course = extended(course, progress, at_s=second)
     points = points_of(course)
     assert 100 <= len(points) <= 200
-    assert (points[0][0], points[-1][0]) == (0, 4999)
-    assert extended(course, progress, at_s=6000) == course, "nothing has changed"
+    assert (points[0][0], points[-1][0]) == (0, 699)
+    assert extended(course, progress, at_s=900) == course, "nothing has changed"
 
 
 def test_jobs_may_use_a_dataset_that_a_runner_has_described(site):

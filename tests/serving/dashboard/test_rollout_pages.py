@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 
+import httpx
 import pytest
 
 from serving.agents.endpoints import received
@@ -15,7 +16,7 @@ from serving.rollouts import repository
 from serving.rollouts.controller import RolloutController
 from serving.rollouts.plan import Plan
 from tests.serving.api import Api
-from tests.serving.dashboard.reading import Page
+from tests.serving.dashboard.forms import hidden, opened, send, words
 from tests.serving.rollouts.test_service import AGENTS, HOUR_S, PLAN, ROLLOUTS, report_of
 
 pytestmark = pytest.mark.service
@@ -39,7 +40,13 @@ def report(api: Api, *, sequence: int, candidates: frozenset[str] = frozenset(),
         store(session, reports)
 
 
-def test_the_page_says_at_its_top_why_a_roll_out_was_aborted(api: Api) -> None:
+@pytest.fixture
+def site(api: Api) -> Api:
+    """An open registry."""
+    return opened(api)
+
+
+def test_the_page_says_at_its_top_why_a_roll_out_was_aborted(api: Api, site: Api) -> None:
     api.move(0)
     report(api, sequence=1)
     body = {"digest": api.publish(1), "note": "better?", "plan": PLAN}
@@ -50,51 +57,52 @@ def test_the_page_says_at_its_top_why_a_roll_out_was_aborted(api: Api) -> None:
     api.clock.advance(seconds=HOUR_S)
     asyncio.run(api.part(RolloutController).round())
     reason = api.get(f"{ROLLOUTS}/1/events").json()["items"][0]["reasons"][0]
-    page = Page(api, f"{PLACE}/rollouts/1")
-    assert page.text.index("It was aborted in step 1 of 1") < page.text.index(reason) < page.text.index("The last look")
-    assert "by the registry, because:" in page.text
-    assert "More than 2 percentage points lower share of delay samples within the target aborts it." in page.text
-    assert "5 servers with the candidate, of which 5 silent" in page.text
-    assert "15 servers with the baseline, of which 15 silent" in page.text
-    # One look of two metrics: bounds, estimate and margin.
-    assert "lower bound upper bound worse by margin" in page.text
-    assert [form.action for form in page.forms if "rollouts" in form.action] == []
-    listed = Page(api, "/ui/rollouts")
-    assert "1 of gr/champion aborted" in listed.text
+    page = site.get(f"{PLACE}/rollouts/1")
+    text = words(page)
+    assert text.index("It was aborted in step 1 of 1") < text.index(reason) < text.index("The last look")
+    assert "by the registry, because:" in text
+    assert "More than 2 percentage points lower share of delay samples within the target aborts it." in text
+    assert "5 servers with the candidate, of which 5 silent" in text
+    assert "15 servers with the baseline, of which 15 silent" in text
+    # One look: bounds, estimate and margin.
+    assert "lower bound upper bound worse by margin" in text
+    assert 'method="post" action="../../../../channels/gr/champion/rollouts/1' not in page.text
+    assert "1 of gr/champion aborted" in words(site.get("/ui/rollouts"))
 
 
 @pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)
-def test_the_form_of_a_plan_keeps_what_was_typed_and_starts_one_roll_out(api: Api) -> None:
-    api.move(0)
-    digest = api.publish(1)
-    report(api, sequence=1)
-    page = Page(api, f"{PLACE}/rollouts/start?digest={digest}")
-    refused = page.send("/start", shares="0.01, 0.5", note="typed <b>")
+def test_the_form_of_a_plan_keeps_what_was_typed_and_starts_one_roll_out(site: Api) -> None:
+    site.move(0)
+    start, typed = f"{PLACE}/rollouts/start", {**defaults(), "digest": site.publish(1), "shares": "0.2, 0.5"}
+    report(site, sequence=1)
+    page = hidden(site.get(start))
+
+    def sent(**fields: str) -> httpx.Response:
+        return site.request("POST", start, data={**page, **typed, **fields})
+
+    refused = sent(shares="0.01, 0.5", note="typed <b>")
     assert refused.status_code == 422
     assert "at most 5 times as large" in refused.text
     assert 'value="0.01, 0.5"' in refused.text
     assert "typed &lt;b&gt;" in refused.text
-    assert page.send("/start", margin_goodput="x").status_code == 422
-    rehearsed = page.send("/start", do="rehearse", shares="0.2, 0.5")
-    assert "Nothing was changed" in rehearsed.text
-    assert api.get("/v1/channels/gr/champion/rollouts").json()["items"] == []
+    assert sent(margin_goodput="x").status_code == 422
+    assert "Nothing was changed" in words(sent(do="rehearse"))
+    assert site.get(ROLLOUTS).json()["items"] == []
     for _ in range(2):
-        started = page.send("/start", shares="0.2, 0.5", note="better?", role_retransmission_rate="", urgent="1")
+        started = sent(note="better?", role_retransmission_rate="", urgent="1")
         assert started.headers["location"].endswith("rollouts/1")
-    (row,) = api.get("/v1/channels/gr/champion/rollouts").json()["items"]
+    (row,) = site.get(ROLLOUTS).json()["items"]
     assert [step["share"] for step in row["plan"]["steps"]] == [0.2, 0.5]
     assert [limit["metric"] for limit in row["plan"]["limits"]] == ["within_target", "goodput"]
-    assert (row["digest"], row["note"]) == (digest, "better?")
-    viewer = api.limited("read")
-    running = Page(api, f"{PLACE}/rollouts/1")
-    assert not [form for form in Page(viewer, f"{PLACE}/rollouts/1").forms if "rollouts" in form.action]
-    assert running.send("/abort", by=viewer).status_code == 403
-    assert running.send("/pause", note="wait").status_code == 303
-    paused = Page(api, f"{PLACE}/rollouts/1")
-    assert "It was paused in step 1 of 2" in paused.text
-    assert "because: wait" in paused.text
-    assert running.send("/pause").status_code == 409
-    assert paused.send("/abort").status_code == 303
+    assert (row["digest"], row["note"]) == (typed["digest"], "better?")
+    place = f"{PLACE}/rollouts/1"
+    assert send(site, place, f"{place}/pause", note="wait").status_code == 303
+    paused = words(site.get(place))
+    assert "It was paused in step 1 of 2 , just now by open, because: wait" in paused
+    assert send(site, place, f"{place}/pause").status_code == 409
+    assert "This aborts roll-out 1." in words(site.get(f"{PLACE}/rollback"))
+    assert send(site, f"{PLACE}/rollback", f"{PLACE}/rollback", urgent="1").status_code == 303
+    assert site.get(f"{ROLLOUTS}/1").json()["state"] == "aborted"
 
 
 def test_the_form_has_the_usual_plan() -> None:

@@ -93,6 +93,7 @@ class Site:
 
     def audit(self, action: str) -> list[tuple[str, str, str]]:
         """Actor, target and details of the rows of an action."""
+        self.runner.run(self.app.state.context.part(LogIns).written())
         with self.database.read() as session:
             rows = session.scalars(select(AuditRow).where(AuditRow.action == action).order_by(AuditRow.id))
             return [(row.actor, row.target, row.details) for row in rows]
@@ -112,6 +113,8 @@ class Browser:
     ) -> None:
         self.site = site
         self.origin = f"{scheme}://{host}"
+        # The cookie of the session, and its token.
+        self._csrf: tuple[str | None, str] = (None, "")
         transport = httpx.ASGITransport(app=app or site.app, raise_app_exceptions=False, client=(address, 1))
         self.http = httpx.AsyncClient(transport=transport, base_url=self.origin, headers={"User-Agent": "Browser 1"})
 
@@ -133,8 +136,10 @@ class Browser:
 
     def csrf(self) -> str:
         """The token of the session, as the page of the account has it; empty without a session."""
-        found = _CSRF.search(self.get("/ui/account").text)
-        return "" if found is None else found[1]
+        if self._csrf[0] != self.cookie:
+            found = _CSRF.search(self.get("/ui/account").text)
+            self._csrf = (self.cookie, "" if found is None else found[1])
+        return self._csrf[1]
 
     def log_in(self, name: str = "alice", password: str = PASSWORD, **fields: str) -> httpx.Response:
         """Log in by password."""

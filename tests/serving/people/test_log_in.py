@@ -60,7 +60,6 @@ def test_no_answer_and_no_time_tells_which_people_there_are(site):
     site.person("fresh", password=None)
     site.person("gone")
     site.logged_in().post("/ui/people/gone/disable")
-    site.browser(address="192.0.2.99").log_in("alice", WRONG)
     answers = []
     tries = [
         ("alice", WRONG),
@@ -177,7 +176,7 @@ def test_guesses_at_the_same_time_cannot_exceed_the_limit(site):
 
 @sqlite_alone
 def test_failed_attempts_are_counted_in_the_audit_log_and_do_not_fill_it(site):
-    for number in range(25):
+    for number in range(12):
         site.browser(address=f"198.51.100.{number}").log_in(password=WRONG)
         site.browser(address=f"198.51.100.{number}").log_in("<b>x", WRONG)
     assert site.audit("fail-log-in") == [
@@ -185,9 +184,9 @@ def test_failed_attempts_are_counted_in_the_audit_log_and_do_not_fill_it(site):
     ]  # fmt: skip
     site.seconds.now_s += 600
     site.browser(address="198.51.100.77").log_in(password=WRONG)
-    assert site.audit("fail-log-in")[2] == ("anonymous", "person alice", '{"attempts": 25}')
+    assert site.audit("fail-log-in")[2] == ("anonymous", "person alice", '{"attempts": 12}')
     site.logged_in(address="198.51.100.78")
-    assert json.loads(site.audit("log-in")[0][2]) == {"failed_before": 26, "method": "password"}
+    assert json.loads(site.audit("log-in")[0][2]) == {"failed_before": 13, "method": "password"}
     site.logged_in(address="198.51.100.78")
     assert "failed_before" not in site.audit("log-in")[1][2]
 

@@ -143,6 +143,8 @@ def test_nobody_is_led_to_another_site_after_the_log_in(site, provider):
 def test_a_disabled_person_does_not_enter_by_the_provider(site, provider):
     browser = site.browser()
     log_in(browser, provider)
+    # A password would be a way around the provider.
+    assert site.logged_in().post("/ui/people/dora/reset").status_code == 409
     site.logged_in().post("/ui/people/dora/disable")
     assert not browser.is_in()
     assert log_in(site.browser(), provider).status_code == 401

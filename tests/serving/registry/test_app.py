@@ -42,7 +42,7 @@ def test_pages_and_docs_are_reached_from_the_root_also_behind_a_prefix(api):
             return (first.url.path, docs.url.path, server), document.json()
 
     paths, document = asyncio.run(scenario())
-    assert paths == ("/lab/ui/", "/lab/v1/docs", "/lab/")
+    assert paths == ("/lab/ui/login", "/lab/v1/docs", "/lab/")
     assert "/v1/channels" in document["paths"]
 
 
