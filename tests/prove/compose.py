@@ -78,6 +78,10 @@ class Site:
         """Start everything, and wait until it is healthy."""
         self.compose("up", "--detach", "--wait", "--wait-timeout", "300", *SCALE, *options)
 
+    def down(self, *options: str) -> None:
+        """Remove all containers, also those of profiles."""
+        self.docker.compose("--profile", "*", "down", *options)
+
     def wait(self, what: str, look: Callable[[], Any]) -> Any:
         """Wait until the look finds something, and return it."""
         end_s = time.monotonic() + WAIT_S
@@ -107,7 +111,7 @@ def service_of(container: dict[str, Any]) -> str:
 
 def start(site: Site, *, builds: bool) -> None:
     """Build the images, make the secrets, start everything."""
-    site.compose("down", "--volumes", "--remove-orphans")
+    site.down("--volumes")
     if builds:
         site.docker.compose("build", "--build-arg", "PIP_NO_INDEX=1")
         site.say("both images are built")
@@ -339,7 +343,7 @@ def run_all(site: Site, *, builds: bool) -> str:
     back_up_and_restore(site)
     replace_secrets(site)
     before = snapshot(site)
-    site.compose("down")
+    site.down()
     site.say("down")
     site.up()
     require_same(before, snapshot(site), "down and up")
@@ -388,7 +392,7 @@ def main(*, builds: bool) -> None:
                 click.echo(f"compose: falls short: {error}")
                 sys.exit(1)
             finally:
-                site.compose("down", "--volumes")
+                site.down("--volumes")
 
 
 if __name__ == "__main__":
