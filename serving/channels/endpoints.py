@@ -48,8 +48,10 @@ def add_parts(context: Context, *, key: PrivateKey | None) -> None:
     """
     settings = context.settings
     signer = OfferSigner(key, registry=context.registry, validity_s=settings.signature_validity_s, clock=context.clock)
-    with context.database.read() as session:
-        signer.require_named(session)
+    # A controller makes no offers.
+    if settings.role != "controller":
+        with context.database.read() as session:
+            signer.require_named(session)
 
     def revisions() -> dict[ChannelKey, int]:
         with context.database.read() as session:

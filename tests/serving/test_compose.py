@@ -158,10 +158,9 @@ class Services:
         self._processes[name] = process
         stack.callback(stop)
 
-    def serve(self, stack: ExitStack, name: str, *further: str) -> str:
-        """Start a registry's process, and return its URL when it answers."""
+    def url_of(self, name: str) -> str:
+        """Wait until a process of the registry answers, and return its URL."""
         ready = self.folder / f"{name}.url"
-        self.start(stack, name, "--ready-file", str(ready), *further)
         self.wait(name, ready.exists)
         url = ready.read_text(encoding="ascii").strip()
         self._url = url.replace("127.0.0.1", "localhost")
@@ -191,9 +190,10 @@ def test_every_command_line_of_compose_starts(repository, compose, new_database_
     assert services.run("migrate") == "registry ccatune: the database is ready\n"
     tls = ("--tls-cert-file", str(services.secrets / "tls.pem"), "--tls-key-file", str(services.secrets / "tls-key"))
     with ExitStack() as stack:
-        health = services.serve(stack, "controller").replace("localhost", "127.0.0.1")
-        url = services.serve(stack, "api", *tls)
-        assert httpx.get(f"{health}/healthz").json()["registry"] == "ccatune"
+        for name, further in (("controller", ()), ("api", tls)):
+            services.start(stack, name, "--ready-file", str(tmp_path / f"{name}.url"), *further)
+        controller, url = services.url_of("controller"), services.url_of("api")
+        assert httpx.get(f"{controller.replace('localhost', '127.0.0.1')}/readyz").json()["registry"] == "ccatune"
         services.start(stack, "stand-in")
         assert services.run("runner", "--once").split() == ["jobs", "0"]
         token = (services.secrets / "admin-token").read_text(encoding="ascii").strip()
