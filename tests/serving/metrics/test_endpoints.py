@@ -28,6 +28,12 @@ OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;
 OWN = ("ccatune_metrics_database_age", "ccatune_database_ping", "ccatune_database_size")
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scrape waits for the database, however busy the machine is."""
+    monkeypatch.setattr("serving.metrics.fleet._PATIENCE_S", 60.0)
+
+
 def samples(text: str) -> dict[tuple[str, ...], float]:
     """The samples of an answer, by name and by the values of their labels in the order of the labels' names."""
     return {
