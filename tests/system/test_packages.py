@@ -132,7 +132,8 @@ def test_the_units_start_what_is_installed_with_few_rights(root: Path) -> None:
     if not shutil.which("systemd-analyze"):
         pytest.skip("not installed: systemd")
     folder = root / "lib" / "systemd" / "system"
-    assert {path.name for path in folder.iterdir()} == {"ccatune-api.service", "ccatune-runner.service"}
+    names = {f"ccatune-{name}.service" for name in ("api", "controller", "runner")}
+    assert {path.name for path in folder.iterdir()} == names
     for unit in folder.iterdir():
         command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", str(unit)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
