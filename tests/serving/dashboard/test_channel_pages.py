@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +13,8 @@ from kmod.ensemble import Ensemble
 from serving.channels.repository import channel_for_move
 from serving.dashboard.state_map import Document, parameter_map
 from serving.database import RetrainingRow
-from serving.settings import ServingSettings
 from tests.serving.api import Api, make_ensemble
 from tests.serving.dashboard.forms import hidden, opened, send, words
-from tests.serving.people.browser import HOST, Site
 from tests.serving.qos.deltas import delta
 from tests.serving.retraining.loop import POLICY
 from tests.serving.running import CHAMPION
@@ -119,25 +116,23 @@ def test_a_roll_back_says_what_it_would_do_and_is_made_once(site: Api) -> None:
 def test_a_viewer_sees_no_forms_and_may_send_none(api: Api) -> None:
     api.move(0)
     digest = api.move(1)["digest"]
-    with asyncio.Runner() as runner:
-        settings = ServingSettings.model_validate({"registry": "lab", "host_names": (HOST,)})
-        people = Site(api.database, runner, settings)
-        for name, role in (("vera", "viewer"), ("olaf", "operator")):
-            people.person(name, role)
-        viewer, operator = people.logged_in("vera"), people.logged_in("olaf")
-        ensemble = f"/ui/ensembles/{digest}"
-        for path, action in ((PLACE, f"{PLACE}/move"), (ensemble, f"{ensemble}/move")):
-            assert "/move" in operator.get(path).text
-            assert viewer.get(path).status_code == 200
-            assert "/move" not in viewer.get(path).text
-            sent = {"digest": digest, "new_channel": "mine", "key": "k", "if_match": '"2"'}
-            assert viewer.post(action, **sent).status_code == 403
-        assert viewer.get(f"{PLACE}/rollback").status_code == 403
-        assert viewer.get(f"{PLACE}/rollouts/start").status_code == 403
-        for action in ("rollback", "rollouts/start", "rollouts/1/abort", "retrainings", "retrainings/1/dismiss"):
-            assert viewer.post(f"{PLACE}/{action}", key="k", if_match='"2"').status_code == 403
-        assert operator.post(f"{PLACE}/rollback", key="k", if_match='"2"').status_code == 303
-        people.app.state.context.close()
+    viewer, operator = api.person("viewer"), api.person("operator")
+
+    def post(caller: Api, path: str, **fields: str) -> int:
+        sent = {"csrf_token": caller.csrf, "key": "k", "if_match": '"2"', **fields}
+        return caller.request("POST", path, data=sent).status_code
+
+    ensemble = f"/ui/ensembles/{digest}"
+    for path, action in ((PLACE, f"{PLACE}/move"), (ensemble, f"{ensemble}/move")):
+        assert "/move" in operator.get(path).text
+        assert viewer.get(path).status_code == 200
+        assert "/move" not in viewer.get(path).text
+        assert post(viewer, action, digest=digest, new_channel="mine") == 403
+    assert viewer.get(f"{PLACE}/rollback").status_code == 403
+    assert viewer.get(f"{PLACE}/rollouts/start").status_code == 403
+    for action in ("rollback", "rollouts/start", "rollouts/1/abort", "retrainings", "retrainings/1/dismiss"):
+        assert post(viewer, f"{PLACE}/{action}") == 403
+    assert post(operator, f"{PLACE}/rollback") == 303
     assert serial_of(api) == 3
 
 
