@@ -40,6 +40,8 @@ for variable in ("COLUMNS", "LINES"):
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 VM_FOLDER = "vm"
+# These take turns with the names of BPF (tests/bpf/sole.py), so a second worker would only wait for the first one.
+BPF_FILES = ("bpf/", "mahimahi/test_in_bpf.py", "verification/test_verify.py")
 AXE = REPOSITORY / "build" / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 REQUIRED = frozenset(os.environ.get("CCATUNE_REQUIRE_TIERS", "").replace(",", " ").split())
 
@@ -104,16 +106,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def turn(item: pytest.Item) -> int:
         if item.get_closest_marker("vm"):
             return 0
-        return 2 if any(item.get_closest_marker(tier) for tier in ("mahimahi", "bpf", "pantheon")) else 1
+        if is_in_turn(item.nodeid):
+            return 2
+        return 3 if any(item.get_closest_marker(tier) for tier in ("mahimahi", "bpf", "pantheon")) else 1
 
     items.sort(key=turn)
+
+
+def is_in_turn(nodeid: str) -> bool:
+    """Whether a test is in one of BPF_FILES."""
+    file = nodeid.partition("::")[0]
+    return any(f"/{name}" in file for name in BPF_FILES)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
     """With --dist loadgroup: the folder of the tier vm to one worker, any other file to whoever is free, in order.
 
-    The virtual machines take turns then, and the other worker does the rest; a file's fixtures are made once.
+    The files that take turns with the names of BPF go to one worker as well. The virtual machines take turns then, and
+    the other worker does the rest; a file's fixtures are made once.
     pytest-xdist's own groups travel in the name of a test, where pytest from 9.2 on does not look any more: they are
     silently ignored.
     """
@@ -124,6 +135,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
+            if is_in_turn(nodeid):
+                return "bpf"
             return "vm" if VM_FOLDER in file.split("/")[:-1] else file
 
     config.option.loadscopereorder = False

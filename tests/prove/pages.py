@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import click
+from PIL import Image
 from playwright.sync_api import Browser
 
 from kmod.terminal import echo
@@ -51,7 +52,8 @@ def take(browser: Browser, filled: Filled, *, folder: Path) -> None:
             height = min(MOST_HEIGHT, int(page.evaluate("document.documentElement.scrollHeight")))
             page.screenshot(path=folder / f"{name}.png", clip={"x": 0, "y": 0, "width": width, "height": height},
                             full_page=True)  # fmt: skip
-            echo(f"{name}: {(folder / f'{name}.png').stat().st_size / 1024:.0f} KiB")
+            with Image.open(folder / f"{name}.png") as picture:
+                picture.quantize(64).save(folder / f"{name}.png", optimize=True)
 
 
 def load_s(browser: Browser, url: str, path: str) -> list[float]:

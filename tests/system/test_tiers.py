@@ -78,4 +78,4 @@ def test_the_tests_of_the_tier_vm_go_to_one_worker(tmp_path: Path) -> None:
 def test_unknown_tier_cannot_be_demanded(tmp_path: Path) -> None:
     done = run_sample(tmp_path, required="vms")
     assert done.returncode == 4
-    assert "expected all or some of unit, service, vm, mahimahi, bpf, pantheon, ray, got vms" in done.stderr
+    assert "expected all or some of unit, service, browser, vm, mahimahi, bpf, pantheon, ray, got vms" in done.stderr

@@ -56,7 +56,7 @@ def test_an_address_without_a_cluster_is_refused(monkeypatch: pytest.MonkeyPatch
 
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "training.evaluation.cluster", None)
-    with pytest.raises(TrainingError, match=r"expected Ray, .*pip install 'ccatune\[search\]'"):
+    with pytest.raises(TrainingError, match=r"expected Ray, .*pip install 'ccatune\[ray\]'"):
         Study(LONG, RECORDINGS, executor="ray").run()
 
 

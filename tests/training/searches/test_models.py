@@ -18,7 +18,7 @@ SPACE = Space((Dimension("w", 10_000, 1_000_000), Dimension("t", 2000, 400_000))
 CANDIDATE = SPACE.point([0.9, 0.1])
 CHOICES = {
     "optuna": RayChoice(kind="ray", searcher="optuna", evaluations=40, initial=10),
-    "ax": RayChoice(kind="ray", searcher="ax", evaluations=12, initial=8),
+    "ax": RayChoice(kind="ray", searcher="ax", evaluations=14, initial=8),
     "botorch": BotorchChoice(kind="botorch", evaluations=16, initial=8),
 }
 each_search = pytest.mark.parametrize("name", CHOICES)
