@@ -53,7 +53,9 @@ def take(browser: Browser, filled: Filled, *, folder: Path) -> None:
             page.screenshot(path=folder / f"{name}.png", clip={"x": 0, "y": 0, "width": width, "height": height},
                             full_page=True)  # fmt: skip
             with Image.open(folder / f"{name}.png") as picture:
-                picture.quantize(64).save(folder / f"{name}.png", optimize=True)
+                picture.convert("RGB").quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
+                    folder / f"{name}.png", optimize=True
+                )
 
 
 def load_s(browser: Browser, url: str, path: str) -> list[float]:
@@ -79,7 +81,7 @@ def main(*, n_agents: int, pictures: Path | None) -> None:
         if pictures is None:
             filled = fill(database, html="", n_idle_agents=n_agents - 40)
         else:
-            filled = fill(database, html="", n_agents=320, hours=30)
+            filled = fill(database, html="(made)", n_agents=320, hours=30)
         with Running(database, **SETTINGS) as running, chromium() as browser:
             filled.url = running.url
             if pictures is not None:

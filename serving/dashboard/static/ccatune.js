@@ -4,6 +4,15 @@
 
 const colours = ["--first", "--second", "--third", "--well", "--warn"];
 const drawn = [];
+// Ticks of an axis of time: the least distance of two ticks, their text, and what the first one of a year, and of a
+// day, has below it.
+const times = [
+  [86400 * 365, "{YYYY}", null, null, null, null, null, null, 1],
+  [86400 * 28, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+  [86400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+];
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -47,7 +56,7 @@ function draw(figure) {
   const axis = { stroke: colour("--dim"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid") } };
   const points = data[0].length < 40;
   const series = names.map((label, i) => {
-    if (i === 0) return { label };
+    if (i === 0) return time ? { label, value: "{YYYY}-{MM}-{DD} {HH}:{mm}" } : { label };
     const inBand = band.includes(i);
     const stroke = colour(colours[inBand ? 0 : (i - 1) % colours.length]);
     return { label, stroke, width: inBand ? 0 : 2, points: { show: points && !inBand, size: 6 }, spanGaps: false,
@@ -66,7 +75,7 @@ function draw(figure) {
       const most = high ?? 1;
       return [least, most === least ? least + 1 : most + (most - least) * 0.08];
     } } },
-    axes: [axis, { ...axis, size: 70, values: (_, ticks) => ticks.map((tick) => `${tick}${unit}`) }],
+    axes: [time ? { ...axis, values: times } : axis, { ...axis, size: 70, values: (_, ticks) => ticks.map((tick) => `${tick}${unit}`) }],
     legend: { live: true }, cursor: { drag: { x: true, y: false } },
   };
   const marks = (figure.dataset.marks || "").split(";").filter(Boolean).map((mark) => mark.split("|"));
