@@ -15,7 +15,8 @@ def duration(seconds: float) -> str:
     """Return a time such as `90 seconds` or `3.5 hours`."""
     for unit_s, unit in _UNITS_S:
         if seconds >= 2 * unit_s:
-            return f"{seconds / unit_s:.3g} {unit}s"
+            number = seconds / unit_s
+            return f"{round(number, 1 if number < 10 else None):g} {unit}s"
     return f"{max(0.0, seconds):.0f} seconds"
 
 
