@@ -139,9 +139,11 @@ async def events(request: Request, context: InContext, caller: Reader) -> Respon
                     continue
                 if changed is None or await request.is_disconnected():
                     return
-                with contextlib.suppress(NotAuthenticatedError):
-                    caller.require("read")
-                    yield f"event: changed\ndata: {json.dumps(sorted(changed))}\n\n"
+                caller.require("read")
+                yield f"event: changed\ndata: {json.dumps(sorted(changed))}\n\n"
+        except NotAuthenticatedError:
+            # The session has ended. The browser connects again, and is refused.
+            return
         finally:
             changes.leave(queue)
 
