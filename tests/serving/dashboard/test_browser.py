@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
+import subprocess
+import textwrap
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,6 +16,7 @@ import pytest
 from argon2 import PasswordHasher
 from playwright.sync_api import Browser, StorageState
 
+from emulation.mahimahi.namespace import shells
 from serving.access.grants import local_caller
 from serving.database import Database
 from serving.people.service import add_person
@@ -107,14 +112,47 @@ def test_the_keyboard_alone_reaches_the_content(site: Filled, browser: Browser, 
         assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
 
 
-def test_a_move_in_one_browser_shows_in_another_within_a_second(
-    site: Filled, browser: Browser, session: StorageState
+@pytest.fixture
+def proxied(site: Filled) -> Iterator[str]:
+    """The same pages below a path of a proxy, which strips it."""
+    program = shutil.which("haproxy", path=shells.PATH)
+    if program is None:
+        pytest.skip("not installed: haproxy")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        settings = f"""
+            defaults
+                mode http
+                timeout connect 5s
+                timeout client 60s
+                timeout server 60s
+            listen pages
+                bind fd@{listener.fileno()}
+                http-request replace-path /tune(/.*) \\1
+                server registry {site.url.removeprefix("http://")}
+            """
+        haproxy = subprocess.Popen(
+            [program, "-db", "-f", "/dev/stdin"], stdin=subprocess.PIPE, pass_fds=[listener.fileno()]
+        )
+        try:
+            assert haproxy.stdin is not None
+            haproxy.stdin.write(textwrap.dedent(settings).encode())
+            haproxy.stdin.close()
+            yield f"http://localhost:{listener.getsockname()[1]}/tune/"
+        finally:
+            haproxy.terminate()
+            haproxy.wait()
+
+
+def test_a_move_shows_in_another_browser_within_a_second_also_behind_a_proxy_with_a_path(
+    site: Filled, browser: Browser, session: StorageState, proxied: str
 ) -> None:
     with (
         Watched(browser, url=site.url, session=session) as mover,
-        Watched(browser, url=site.url, session=session) as watcher,
+        Watched(browser, url=proxied) as watcher,
     ):
-        page = watcher.open("/ui/")
+        watcher.log_in("alice", PASSWORD)
+        page = watcher.page
+        page.get_by_role("link", name="Overview").click()
         page.locator("#following:visible").wait_for()
         row = page.locator("tr", has=page.get_by_role("link", name="gr/still"))
         before = int(row.locator("td").first.inner_text())
