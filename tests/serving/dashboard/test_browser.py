@@ -252,12 +252,57 @@ def test_people_tokens_and_roll_outs_change_by_their_forms(
         page = window.open("/ui/channels/gr/champion/rollouts/start")
         page.get_by_role("button", name="Start the roll-out").click()
         page.wait_for_url("**/rollouts/4")
-        for action in ("Pause", "Resume", "Abort"):
+        for action, state in (("Pause", "paused"), ("Resume", "running"), ("Promote", "promoted")):
             page.get_by_role("button", name=action).click()
-            page.locator(
-                ".badge", has_text={"Pause": "paused", "Resume": "running", "Abort": "aborted"}[action]
-            ).first.wait_for()
+            page.locator(".badge", has_text=state).first.wait_for()
+        page = window.open("/ui/channels/gr/champion/rollouts/start")
+        page.get_by_role("button", name="Start the roll-out").click()
+        page.wait_for_url("**/rollouts/5")
+        page.get_by_role("button", name="Abort").click()
+        page.locator(".badge", has_text="aborted").first.wait_for()
+        page = window.open(f"/ui/ensembles/{site.digests[2]}")
+        page.get_by_label("new channel").fill("second")
+        page.get_by_role("button", name="Move all agents").click()
+        page.wait_for_url("**/channels/gr/second")
+        page = window.open("/ui/channels/gr/still")
+        page.get_by_text("Train anew").click()
+        page.get_by_role("button", name="Start a retraining").click()
+        page.get_by_role("button", name="Dismiss it").click()
+        page.locator(".badge", has_text="dismissed").first.wait_for()
         page = window.open("/ui/agents/web-0005")
         page.get_by_role("button", name="Remove").click()
         page.wait_for_url("**/fleet")
         assert not window.wrong
+
+
+def test_a_new_person_sets_a_password_by_the_link_changes_it_and_logs_out_everywhere(
+    site: Filled, browser: Browser, session: StorageState
+) -> None:
+    with (
+        Watched(browser, url=site.url, session=session) as admin,
+        Watched(browser, url=site.url) as hers,
+    ):
+        page = admin.open("/ui/people")
+        page.get_by_label("Name", exact=True).fill("carol")
+        page.get_by_role("button", name="Add").click()
+        link = page.locator("a[href*=set-up]").get_attribute("href")
+        page = hers.open(str(link))
+        for label in ("New password", "New password again"):
+            page.get_by_label(label, exact=True).fill(PASSWORD)
+        page.get_by_role("button", name="Set the password").click()
+        page.get_by_role("button", name="Log out").wait_for()
+        page = hers.open("/ui/account")
+        change = page.locator("form[action$=password]")
+        for name, word in (("current", PASSWORD), ("new", PASSWORD[::-1]), ("again", PASSWORD[::-1])):
+            change.locator(f"input[name={name}]").fill(word)
+        change.get_by_role("button").click()
+        page.get_by_role("button", name="Log out everywhere").click()
+        page.get_by_label("Name").wait_for()
+        hers.log_in("carol", PASSWORD[::-1])
+        admin.page.once("dialog", lambda dialog: dialog.accept())
+        page = admin.open("/ui/people")
+        page.get_by_role("row", name="carol").get_by_role("button", name="Reset").click()
+        page.locator("a[href*=set-up]").wait_for()
+        hers.allowed_statuses = {401}
+        assert hers.open("/ui/").get_by_label("Name").is_visible()
+        assert not [*admin.wrong, *hers.wrong]
