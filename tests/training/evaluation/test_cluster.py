@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +27,21 @@ LIMIT_S = 400
 
 @pytest.fixture(scope="module")
 def on_clusters(repository: Path) -> dict[str, Any]:
-    """What on_clusters.py found."""
+    """What on_clusters.py found. Its clusters are none of this machine's other users."""
     program = Path(__file__).with_name("on_clusters.py")
     words = ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, "-W", "ignore", str(program)]
-    done = subprocess.run(words, cwd=repository, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    with tempfile.TemporaryDirectory() as folder:  # Ray's sockets need short paths
+        own = {**os.environ, "RAY_TMPDIR": folder}
+        done = subprocess.run(
+            words, cwd=repository, env=own, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        )
     assert done.returncode == 0, done.stderr[-4000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_an_address_without_a_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_without_a_cluster_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     with pytest.raises(TrainingError, match=r"--address auto: expected a running Ray cluster"):
         Study(LONG, RECORDINGS, executor="ray", address="auto").run()
 
