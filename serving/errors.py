@@ -170,6 +170,10 @@ class StudyNotFoundError(ServingError, status=404, slug="study-not-found", title
     """The registry has no registered study of that name, or its file is not usable."""
 
 
+class AdviceNotFoundError(ServingError, status=404, slug="advice-not-found", title="No advice"):
+    """Nobody has sent an advice for the channel."""
+
+
 class DatasetNotFoundError(ServingError, status=404, slug="dataset-not-found", title="No such dataset"):
     """The registry's settings do not name that dataset."""
 

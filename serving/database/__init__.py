@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The registry's database: its models, sessions and migrations."""
 
+from serving.database.advice import AdviceRow
 from serving.database.datasets import CONTENT_CHARS, DatasetRow
 from serving.database.engine import Database, insert_for, insert_or_find, narrowed
 from serving.database.jobs import LEASE_CHARS, RUNNER_CHARS, JobAttemptRow, JobRow
@@ -45,6 +46,7 @@ __all__ = [
     "RUNNER_CHARS",
     "RUN_ID_CHARS",
     "USER_AGENT_CHARS",
+    "AdviceRow",
     "AgentQosRow",
     "AgentRow",
     "AuditRow",

@@ -17,6 +17,7 @@
     GET  /v1/channels/{cca}/{name}/rollouts/{number}[/events]   get a roll-out, or what was done and why
     POST /v1/channels/{cca}/{name}/rollouts/{number}/{action}   pause, resume, abort or promote it
     PUT  /v1/channels/{cca}/{name}/retraining    set how a channel is trained anew; GET, DELETE
+    PUT  /v1/channels/{cca}/{name}/advice        give a channel an advice; GET returns it
     POST /v1/channels/{cca}/{name}/retrainings   train a channel anew; GET lists its retrainings, /{number} gets one
     POST /v1/channels/{cca}/{name}/retrainings/{number}/{action}   approve its training or roll-out, or dismiss it
     POST /v1/agents/{agent_id}/reports        report the table in force in an agent's kernel
@@ -63,6 +64,7 @@ from fastapi.responses import RedirectResponse
 from serving.access import endpoints as access
 from serving.access.check import AccessCheck
 from serving.access.known import KnownTokens
+from serving.advice import endpoints as advice
 from serving.agents import endpoints as agents
 from serving.channels import endpoints as channels
 from serving.context import Clock, Context, WorkPool
@@ -168,7 +170,8 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
 
 def _add_resources(app: FastAPI) -> None:
     """Add the API and the pages, which a controller does without."""
-    resources = (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, datasets, access, people)
+    resources = (ensembles, channels, rollouts, drift, advice, retraining, roots, agents, qos, jobs, datasets, access,
+                 people)  # fmt: skip
     for resource in resources:
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     # The last router of the dashboard answers every address below /ui/ that no other one does.
