@@ -28,30 +28,34 @@ class _Part(BaseModel):
 class Interval(_Part):
     """A figure with its 95 % interval."""
 
-    value: _Real
-    low: _Real
-    high: _Real
+    value: _Real = Field(description="The figure.")
+    low: _Real = Field(description="Lower end.")
+    high: _Real = Field(description="Upper end.")
 
 
 class SimulatedFigures(_Part):
     """Figures of an algorithm, simulated on the links of the observed flows."""
 
-    throughput_mbps: Interval
+    throughput_mbps: Interval = Field(description="In Mbit/s.")
     delay_ms: Interval = Field(description="95th percentile of the queueing delay.")
     retransmitted: Interval = Field(description="Share of the packets.")
-    score: Interval
+    score: Interval = Field(description="What candidates are ranked by (docs/advise.md).")
 
 
 class StateSummary(_Part):
     """The advice for a network state, or for all flows."""
 
-    state: _Label
-    links: int = Field(ge=0)
+    state: _Label = Field(description="Ranges of rate and round trip.", examples=["all flows"])
+    links: int = Field(ge=0, description="Links that were rebuilt from flows.")
     seconds: _Real = Field(description="For so long the flows were backlogged.")
-    today: dict[CcaName, _Real] = Field(default={}, max_length=MAX_ALGORITHMS)
-    advised: CcaName | None = None
+    today: dict[CcaName, _Real] = Field(
+        default={}, max_length=MAX_ALGORITHMS, description="The algorithms of the flows, with their share of the time."
+    )
+    advised: CcaName | None = Field(default=None, description="The algorithm to change to.")
     reason: _Label | None = Field(default=None, description="Why no change is advised.")
-    candidates: dict[CcaName, SimulatedFigures] = Field(default={}, max_length=MAX_ALGORITHMS)
+    candidates: dict[CcaName, SimulatedFigures] = Field(
+        default={}, max_length=MAX_ALGORITHMS, description="Each algorithm that was simulated."
+    )
 
     @property
     def by_score(self) -> list[tuple[str, SimulatedFigures]]:
@@ -62,14 +66,14 @@ class StateSummary(_Part):
 class AdviceReport(_Part):
     """An advice as `ccatune advise --json` prints it."""
 
-    format: Literal["ccatune-advice/1"] = Field(alias="schema")
+    format: Literal["ccatune-advice/1"] = Field(alias="schema", description="Version of this document.")
     target_ms: float = Field(gt=0, le=60_000, description="Queueing delay that 95 % of the packets should not exceed.")
-    answer: _Sentences
-    why: _Sentences = []
-    seen: _Sentences = []
-    pooled: StateSummary
-    states: list[StateSummary] = Field(default=[], max_length=MAX_STATES)
-    flows: int = Field(default=0, ge=0)
+    answer: _Sentences = Field(description="The advice in one or two sentences.")
+    why: _Sentences = Field(default=[], description="Reasons, a sentence each.")
+    seen: _Sentences = Field(default=[], description="What the flows showed, a sentence each.")
+    pooled: StateSummary = Field(description="All flows together.")
+    states: list[StateSummary] = Field(default=[], max_length=MAX_STATES, description="Each network state.")
+    flows: int = Field(default=0, ge=0, description="Flows that were observed.")
 
 
 class AdviceRead(AdviceReport):

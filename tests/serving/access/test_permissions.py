@@ -11,6 +11,7 @@ from serving.access.check import PUBLIC_PATHS
 from serving.access.grants import SCOPES
 from serving.channels.repository import channel_for_move
 from serving.database import RetrainingRow
+from tests.serving.advice.test_endpoints import report as advice_report
 from tests.serving.api import Api, make_ensemble
 from tests.serving.retraining.loop import POLICY
 from tests.serving.signing import Keys, add_root, add_signature, signature
@@ -57,6 +58,8 @@ OPERATIONS = {
     ("get", f"{OF_CHANNEL}/rollouts/{{number}}"): ("read", f"{STAGED}/rollouts/1", None),
     ("get", f"{OF_CHANNEL}/rollouts/{{number}}/events"): ("read", f"{STAGED}/rollouts/1/events", None),
     ("post", f"{OF_CHANNEL}/rollouts/{{number}}/{{action}}"): ("roll-out", f"{STAGED}/rollouts/1/abort", {}),
+    ("put", f"{OF_CHANNEL}/advice"): ("train", f"{CHAMPION}/advice", advice_report()),
+    ("get", f"{OF_CHANNEL}/advice"): ("read", f"{CHAMPION}/advice", None),
     ("put", f"{OF_CHANNEL}/retraining"): ("roll-out", f"{CHAMPION}/retraining", POLICY),
     ("get", f"{OF_CHANNEL}/retraining"): ("read", f"{CHAMPION}/retraining", None),
     ("post", f"{OF_CHANNEL}/retrainings"): ("train", f"{CHAMPION}/retrainings", {}),
