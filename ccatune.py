@@ -56,6 +56,7 @@ class LazyCommand:
 COMMANDS: dict[str, LazyCommand] = {
     "demo": LazyCommand("serving.commands.demo:demo", "demo", "Everything once: train, publish, apply, show the gain."),
     "traces": LazyCommand("emulation.cli:traces", "emulation", "Check, import, fit, make and show link traces."),
+    "observe": LazyCommand("serving.agent.observe.command:observe", "", "Sample this server's TCP connections."),
     "simulate": LazyCommand("emulation.cli:simulate", "emulation", "Run one scenario in the simulator."),
     "emulate": LazyCommand("emulation.cli:emulate", "emulation", "Run scenarios over real links, with real TCP."),
     "pantheon": LazyCommand(
