@@ -174,7 +174,9 @@ def read_observations(paths: Sequence[Path]) -> Observations:
     Raises ObservationError for a file that is damaged elsewhere than at its end, and OSError.
     """
     result = Observations()
-    contents = [content for content in map(_Content, paths) if content.header]
+    contents = [_Content(path) for path in paths]
+    result.is_cut = any(not content.header for content in contents)
+    contents = [content for content in contents if content.header]
     contents.sort(key=lambda one: (one.start_s, one.header["session"], one.header["file"]))
     found: dict[tuple[str, int], Observed] = {}
     for content in contents:
@@ -263,12 +265,14 @@ class _Reading:
                     self._row(self._present[int(kind)], rest)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise self._content.error(number, "a line of observations", f"{line!r:.60} ({error!r:.80})") from error
+        # A cut file may lack rows of its last sample.
+        until_us = self._before_us if self._content.is_cut else self._time_us
         for one in self._present.values():
-            if one.rows[-1] == ZEROS:  # The file was cut before the connection's row.
+            if one.rows[-1] == ZEROS:
                 one.times_us.pop()
                 one.rows.pop()
-            else:
-                self._put(one, self._time_us, one.rows[-1])
+            elif one.times_us[-1] < until_us:
+                self._put(one, until_us, one.rows[-1])
 
     def _tick(self, rest: str) -> None:
         self._before_us, self._time_us = self._time_us, self._time_us + _natural(rest)
