@@ -31,6 +31,7 @@ wrote readable every few seconds. A killed process therefore loses only the last
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import zlib
@@ -186,11 +187,21 @@ def read_observations(paths: Sequence[Path]) -> Observations:
     return result
 
 
+def start_s_of(content: bytes, *, name: str) -> float:
+    """Return when a file begins, in seconds since 1970. Reads its header alone. Raises ObservationError."""
+    found = _Content(Path(name), content)
+    if not found.header:
+        raise found.error(1, "the header of a file of observations", "a part of it")
+    return found.start_s + found.begin_us / 1e6
+
+
 class _Content:
     """A file. Its header is read at once, the other lines when they are needed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, content: bytes | None = None) -> None:
+        """Open a file, or take its content."""
         self.path = path
+        self._open = path.open if content is None else lambda _mode: io.BytesIO(content)
         self.is_cut = False
         self.lines = self._lines()
         self.header: dict[str, Any] = {}
@@ -225,7 +236,7 @@ class _Content:
     def _lines(self) -> Iterator[str]:
         """Yield the whole lines. What follows the last one was cut off."""
         unpacker, rest, number = zlib.decompressobj(GZIP_BITS), b"", 0
-        with self.path.open("rb") as file:
+        with self._open("rb") as file:
             while not unpacker.eof:
                 packed = unpacker.unconsumed_tail or file.read(_PIECE_BYTES)
                 if not packed:

@@ -5,7 +5,7 @@
     GET  /v1/roots/{version}               the next version of the root document, if one is pinned
     GET  /v1/channels/{cca}/{channel}      with If-None-Match and ?wait=SECONDS this is a long poll
     POST /v1/agents/{agent_id}/reports
-    PUT  /v1/agents/{agent_id}/observations/{sha256}    a file of observations
+    PUT  /v1/agents/{agent_id}/observations/{digest}    a file of observations
 
 The agent does not trust the registry's answers. It accepts an answer only if it is at most 4 MiB long, arrives
 completely before a deadline, and is neither a redirect nor compressed. The content of an offer must be valid, have the
@@ -207,11 +207,11 @@ class RegistryClient:
     def put_observations(self, content: bytes, *, digest: str) -> None:
         """Send a file of observations under the token's agent id, or else the one of the settings.
 
-        digest: its SHA-256 in hex. Raises ContentRefusedError where the registry will never accept it, and
+        digest: of the content, as sha256:HEX. Raises ContentRefusedError where the registry will never accept it, and
         RegistryUnavailableError.
         """
         agent_id = self.agent_id_of_token() or self._agent_id
-        path = f"/v1/agents/{quote(agent_id, safe='')}/observations/{digest}"
+        path = f"/v1/agents/{quote(agent_id, safe='')}/observations/{quote(digest, safe='')}"
         answer = self._request("PUT", path, headers={"Content-Type": "application/gzip"}, body=content)
         if answer.status in _REFUSED_CONTENT:
             raise ContentRefusedError(str(self._unexpected(answer, "2xx")))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sends finished files to the registry, each once: PUT /v1/agents/{agent_id}/observations/{sha256}.
+"""Sends finished files to the registry, each once: PUT /v1/agents/{agent_id}/observations/{digest}.
 
 The file `uploaded` in the folder names those that the registry has. A file is sent again until the registry accepts it
 or refuses its content, so nothing is lost while the registry is away, unless the ring removes it first. The registry
@@ -63,6 +63,10 @@ class Uploader:
         if self._thread.is_alive():
             self._client.abort()
             self._thread.join()
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection. No other thread may use it."""
         self._client.close()
 
     def wake(self) -> None:
@@ -99,7 +103,7 @@ class Uploader:
                 continue
             try:
                 content = path.read_bytes()
-                self._client.put_observations(content, digest=hashlib.sha256(content).hexdigest())
+                self._client.put_observations(content, digest=f"sha256:{hashlib.sha256(content).hexdigest()}")
                 number += 1
             except FileNotFoundError:
                 continue
