@@ -7,8 +7,9 @@ acknowledged), and how much of that its receiver's window or its send buffer sto
     idle = dt - busy,   network = busy - receiver - send buffer
 
     NETWORK       idle, receiver and send buffer take at most a tenth of dt together, and neither sign below
-    APPLICATION   idle is the largest of the three; or the last delivery rate was limited by the application; or at
-                  neither sample there was data that was not sent yet, and at neither the window was full
+    APPLICATION   idle is the largest of the three; or the kernel's delivery rate was limited by the application, and
+                  not at both samples data waited to be sent; or at neither it waited, and at neither the window was
+                  full. (The kernel's sign is about packets that were sent a round trip ago, or more after losses.)
     RECEIVER, SEND_BUFFER   it is the largest of the three
     UNKNOWN       the first sample, and samples without these clocks (Linux before 4.10, iproute2 before 4.11)
 
@@ -238,6 +239,8 @@ def _is_applications(table: _Table) -> NDArray[np.bool_]:
     """Of each sample, whether a sign says that the application had too little to send, other than the clocks."""
     signs = table.get("is_app_limited") > 0
     if {"notsent_bytes", "snd_cwnd_pkts"} <= set(table.columns):
-        has_room = (table.get("notsent_bytes") == 0) & (table.get("unacked_pkts") < table.get("snd_cwnd_pkts"))
+        waits = table.get("notsent_bytes") > 0
+        has_room = ~waits & (table.get("unacked_pkts") < table.get("snd_cwnd_pkts"))
+        signs[1:] &= ~(waits[1:] & waits[:-1])
         signs[1:] |= has_room[1:] & has_room[:-1]
     return signs

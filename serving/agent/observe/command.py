@@ -73,7 +73,7 @@ def _take_config(ctx: click.Context, parameter: click.Parameter, path: Path | No
     return path
 
 
-_NOT_IN_FILE = frozenset({"seconds", "to_stdout", "as_json", "is_unit"})
+_NOT_IN_FILE = frozenset({"seconds", "to_stdout", "as_json"})
 
 
 def _print_unit(ctx: click.Context, _parameter: click.Parameter, is_requested: bool) -> None:  # noqa: FBT001 (click)
@@ -87,7 +87,12 @@ def _print_unit(ctx: click.Context, _parameter: click.Parameter, is_requested: b
 def _option(name: str, text: str, *, key: str = "", **how: Any) -> Callable[[_Function], _Function]:
     """Make an option that the variable CCATUNE_OBSERVE_KEY sets, too."""
     key = key or name.removeprefix("--").replace("-", "_")
-    how = {"envvar": f"CCATUNE_OBSERVE_{key.upper()}", "show_default": how.get("default") is not None, **how}
+    how = {
+        "envvar": f"CCATUNE_OBSERVE_{key.upper()}",
+        "show_envvar": True,
+        "show_default": how.get("default") is not None,
+        **how,
+    }
     return click.option(name, key, help=text, **how)
 
 
@@ -117,7 +122,7 @@ def _options(function: _Function) -> _Function:
         _option("--loopback", "Also sample connections within this machine.", **flag),
         _option("--prefix-v4", "Cut IPv4 addresses to so many bits.", type=click.IntRange(0, 32), default=24),
         _option("--prefix-v6", "Cut IPv6 addresses to so many bits.", type=click.IntRange(0, 128), default=48),
-        _option("--hash", "Hash addresses instead, with a salt that is made in the folder.", key="is_hashed", **flag),
+        _option("--hash", "Hash addresses instead, with a salt that is made in the folder.", key="hashed", **flag),
         _option("--peer-ports", "Keep the ports of the peers.", **flag),
         _option("--to", "Send finished files there, too.", type=click.Choice(("registry",))),
         _option("--url", "Address of the registry: http(s)://HOST[:PORT][/PATH].",
@@ -126,11 +131,11 @@ def _options(function: _Function) -> _Function:
         _option("--agent-id", agent_id, default="", show_default=False),
         _option("--ca-file", "Certificates (PEM) to trust for https, instead of the system's."),
         _option("--insecure-http", "Send the token by http, where others may read it.", **flag),
-        _option("--seconds", "Stop after so many seconds.", type=click.FloatRange(0, min_open=True)),
-        _option("--stdout", "Print the samples, and keep nothing.", key="to_stdout", **flag),
-        _option("--json", "Print the result as JSON.", key="as_json", **flag),
-        _option("--unit", "Print the systemd unit, and exit.", key="is_unit", is_eager=True, expose_value=False,
-                callback=_print_unit, **flag),
+        click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so many seconds."),
+        click.option("--stdout", "to_stdout", is_flag=True, help="Print the samples, and keep nothing."),
+        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+        click.option("--unit", is_flag=True, is_eager=True, expose_value=False, callback=_print_unit,
+                     help="Print the systemd unit, and exit."),
     ]  # fmt: skip
     for option in reversed(options):
         function = option(function)
@@ -140,7 +145,7 @@ def _options(function: _Function) -> _Function:
 @click.command(name="observe")
 @_options
 def observe(
-    *, folder: Path, keep: int, ports: Sequence[int], is_hashed: bool, prefix_v4: int, prefix_v6: int, to: str | None,
+    *, folder: Path, keep: int, ports: Sequence[int], hashed: bool, prefix_v4: int, prefix_v6: int, to: str | None,
     seconds: float | None, to_stdout: bool, as_json: bool, share: float, every_ms: int, find_s: float, most: int,
     algorithms: Sequence[str], loopback: bool, peer_ports: bool, **registry: Any,
 ) -> None:  # fmt: skip
@@ -161,7 +166,7 @@ def observe(
     with contextlib.ExitStack() as stack:
         if not to_stdout:
             folder = stack.enter_context(_held(folder))
-        salt = salt_of(folder) if is_hashed and not to_stdout else os.urandom(32) if is_hashed else None
+        salt = salt_of(folder) if hashed and not to_stdout else os.urandom(32) if hashed else None
         hide, words = hiding(salt=salt, bits_v4=prefix_v4, bits_v6=prefix_v6)
         sampling = Sampling(
             hide=hide, share=share, every_ms=every_ms, find_s=find_s, most=most, algorithms=algorithms,

@@ -180,7 +180,7 @@ def test_clocks_of_the_kernel_decide_what_limited_an_interval(tmp_path: Path) ->
     rows = [
         (0, 0, 0, "notsent:5", None),
         (200, 0, 0, "notsent:5", Limit.NETWORK),
-        (390, 0, 0, "notsent:5", Limit.NETWORK),
+        (390, 0, 0, "notsent:5 app_limited", Limit.NETWORK),
         (490, 0, 0, "notsent:5", Limit.APPLICATION),
         (690, 150, 0, "notsent:5", Limit.RECEIVER),
         (890, 150, 120, "notsent:5", Limit.SEND_BUFFER),
