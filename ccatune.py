@@ -91,6 +91,9 @@ COMMANDS: dict[str, LazyCommand] = {
     ),
     "rollout": LazyCommand("serving.commands.rollouts:rollout", "serving", "Move a channel in steps that do no harm."),
     "agents": LazyCommand("serving.commands.agents:agents", "serving", "List the agents and their last reports."),
+    "observations": LazyCommand(
+        "serving.commands.observations:observations", "serving", "List and get what servers observed."
+    ),
     "qos": LazyCommand("serving.commands.qos:qos", "serving", "Show what the agents report of their flows."),
     "drift": LazyCommand("serving.commands.drift:drift", "serving", "Compare a channel's flows with its training."),
     "retrain": LazyCommand("serving.commands.retrain:retrain", "serving", "Train a channel anew, up to its roll-out."),

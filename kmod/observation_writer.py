@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from kmod.observations import COLUMNS, GZIP_BITS, UNFINISHED, VERSION, ZEROS, Ends, Facts, files_in
+from kmod.observations import COLUMNS, GZIP_BITS, UNFINISHED, VERSION, ZEROS, Ends, Facts, file_name, files_in
 
 _LEVEL: Final = 6
 _LETTERS: Final = tuple(letter for letter, _, _, _ in COLUMNS)
@@ -134,8 +134,8 @@ class ObservationWriter:
 
     def _open(self) -> None:
         self._begin_us = self._written_us
-        at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._start_s + self._begin_us / 1e6))
-        self._path = self._folder / f"observe-{at}-{self._session}-{self._n_files:06}{UNFINISHED}"
+        name = file_name(self._start_s + self._begin_us / 1e6, self._session, self._n_files)
+        self._path = self._folder / f"{name}.part"
         remove_oldest(self._folder, keep_bytes=self._keep_bytes - self._file_bytes)
         # Without a buffer of its own, so that a killed process has written all that it flushed.
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)

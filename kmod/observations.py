@@ -34,7 +34,9 @@ from __future__ import annotations
 import io
 import json
 import re
+import time
 import zlib
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -44,7 +46,7 @@ from kmod.errors import CcatuneError
 
 VERSION: Final = 1
 SUFFIX: Final = ".gz"
-UNFINISHED: Final = ".gz.part"
+UNFINISHED: Final = SUFFIX + ".part"
 # The letter of each column, its name, and the place in the kernel's struct tcp_info that it is read from: the offset,
 # and the code of `struct`. The last six are figures of the algorithms BBR and Vegas.
 COLUMNS: Final[tuple[tuple[str, str, int, str], ...]] = (
@@ -78,10 +80,12 @@ COLUMNS: Final[tuple[tuple[str, str, int, str], ...]] = (
     ("W", "vegas_min_rtt_us", -1, ""),
 )
 NAMES: Final = tuple(name for _, name, _, _ in COLUMNS)
-ZEROS: Final = (0,) * len(NAMES)
+_N = len(NAMES)
+ZEROS: Final = (0,) * _N
 GZIP_BITS: Final = 31  # a window of 32 KiB, in the format of gzip
 _PIECE_BYTES = 1 << 18
 _MAX_LINE_BYTES = 1 << 16
+_MAX_TIME_S = 1 << 36
 _NAME = re.compile(r"observe-[0-9T]+Z-[0-9a-f]+-[0-9]+\.gz(\.part)?")
 _CHANGE = re.compile(r"([A-Za-z])(-?[0-9]{1,20})")
 
@@ -125,8 +129,9 @@ class Ends:
 
 @dataclass(eq=False)
 class Observed:
-    """A connection as it was sampled. times_us: of the session. rows: a value for each of NAMES, for each time.
+    """A connection as it was sampled.
 
+    times_us: of the session, ascending. values: those of all NAMES at the first time, then at the second, and so on.
     A time at which nothing had changed is left out, unless it is the last one before a change or the end.
     ended: why, or "" if the files end before.
     """
@@ -137,9 +142,29 @@ class Observed:
     start_s: float
     facts: Facts
     missing: frozenset[str]
-    times_us: list[int] = field(default_factory=list)
-    rows: list[tuple[int, ...]] = field(default_factory=list)
+    times_us: array[int] = field(default_factory=lambda: array("q"))
+    values: array[int] = field(default_factory=lambda: array("q"))
     ended: str = ""
+
+    @property
+    def rows(self) -> list[tuple[int, ...]]:
+        """The values of each time, for short connections."""
+        return [tuple(self.values[at : at + _N]) for at in range(0, len(self.values), _N)]
+
+    @property
+    def last(self) -> tuple[int, ...]:
+        """The values of the last time."""
+        return tuple(self.values[-_N:])
+
+    def put(self, time_us: int, row: tuple[int, ...]) -> None:
+        """Add values, or replace those of the last time. Raises ValueError for an earlier time."""
+        if self.times_us and self.times_us[-1] == time_us:
+            del self.values[-_N:]
+        elif self.times_us and self.times_us[-1] > time_us:
+            raise ValueError(f"time {time_us} after {self.times_us[-1]}")
+        else:
+            self.times_us.append(time_us)
+        self.values.extend(row)
 
 
 @dataclass
@@ -183,16 +208,26 @@ def read_observations(paths: Sequence[Path]) -> Observations:
     for content in contents:
         _Reading(content, found, result).read()
         result.is_cut = result.is_cut or content.is_cut
-    result.flows = [one for one in found.values() if one.rows]
+    result.flows = [one for one in found.values() if one.times_us]
     return result
 
 
-def start_s_of(content: bytes, *, name: str) -> float:
-    """Return when a file begins, in seconds since 1970. Reads its header alone. Raises ObservationError."""
+def file_name(start_s: float, session: str, number: int) -> str:
+    """Return the name of a finished file, from its header."""
+    return f"observe-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(start_s))}-{session}-{number:06}{SUFFIX}"
+
+
+def begin_of(content: bytes, *, name: str) -> tuple[float, str]:
+    """Return when a file begins, in seconds since 1970, and what it is called in a folder of `observe`.
+
+    Reads its header alone. name: for errors. Raises ObservationError.
+    """
     found = _Content(Path(name), content)
-    if not found.header:
-        raise found.error(1, "the header of a file of observations", "a part of it")
-    return found.start_s + found.begin_us / 1e6
+    begin_s = found.start_s + found.begin_us / 1e6 if found.header else -1
+    own_name = file_name(begin_s, found.session, found.header["file"]) if 0 <= begin_s < _MAX_TIME_S else ""
+    if not _NAME.fullmatch(own_name):
+        raise found.error(1, "the header of a file of observations", "another one, or a part of it")
+    return begin_s, own_name
 
 
 class _Content:
@@ -279,11 +314,10 @@ class _Reading:
         # A cut file may lack rows of its last sample.
         until_us = self._before_us if self._content.is_cut else self._time_us
         for one in self._present.values():
-            if one.rows[-1] == ZEROS:
-                one.times_us.pop()
-                one.rows.pop()
+            if one.last == ZEROS:
+                del one.times_us[-1:], one.values[-_N:]
             elif one.times_us[-1] < until_us:
-                self._put(one, until_us, one.rows[-1])
+                one.put(until_us, one.last)
 
     def _tick(self, rest: str) -> None:
         self._before_us, self._time_us = self._time_us, self._time_us + _natural(rest)
@@ -299,14 +333,14 @@ class _Reading:
         one.ends = ends
         self._present[number] = one
         # The differences of the next line are from 0.
-        self._put(one, self._time_us, ZEROS)
+        one.put(self._time_us, ZEROS)
 
     def _end(self, rest: str) -> None:
         text, _, word = rest.partition(" ")
         one = self._present.pop(int(text))
         one.ended = word
         if one.times_us[-1] < self._before_us:
-            self._put(one, self._before_us, one.rows[-1])
+            one.put(self._before_us, one.last)
 
     def _listed(self, rest: str) -> None:
         _, _, new, opened, _ = map(_natural, rest.split(" "))
@@ -314,7 +348,8 @@ class _Reading:
         self._result.opened += opened
 
     def _row(self, one: Observed, changes: str) -> None:
-        values = list(one.rows[-1])
+        last = one.last
+        values = list(last)
         for change in changes.split(" "):
             match = _CHANGE.fullmatch(change)
             if match is None:
@@ -325,19 +360,8 @@ class _Reading:
                 if not 0 <= values[place] < 1 << 63:
                     raise ValueError(change)
         if one.times_us[-1] < self._before_us:
-            self._put(one, self._before_us, one.rows[-1])
-        self._put(one, self._time_us, tuple(values))
-
-    @staticmethod
-    def _put(one: Observed, time_us: int, row: tuple[int, ...]) -> None:
-        """Add a row, or replace the one of this time."""
-        if one.times_us and one.times_us[-1] >= time_us:
-            if one.times_us[-1] > time_us:
-                raise ValueError(f"time {time_us} after {one.times_us[-1]}")
-            one.rows[-1] = row
-        else:
-            one.times_us.append(time_us)
-            one.rows.append(row)
+            one.put(self._before_us, last)
+        one.put(self._time_us, tuple(values))
 
 
 def _natural(text: str | int) -> int:

@@ -212,7 +212,7 @@ class RegistryClient:
         """
         agent_id = self.agent_id_of_token() or self._agent_id
         path = f"/v1/agents/{quote(agent_id, safe='')}/observations/{quote(digest, safe='')}"
-        answer = self._request("PUT", path, headers={"Content-Type": "application/gzip"}, body=content)
+        answer = self._request("PUT", path, headers={"Content-Type": "application/octet-stream"}, body=content)
         if answer.status in _REFUSED_CONTENT:
             raise ContentRefusedError(str(self._unexpected(answer, "2xx")))
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:

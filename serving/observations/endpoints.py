@@ -20,8 +20,8 @@ from serving.observations.schemas import ObservationFile
 
 router = APIRouter(prefix="/v1", tags=["observations"], route_class=ApiRoute)
 
-_GZIP = "application/gzip"
-_FILE = {_GZIP: {"schema": {"type": "string", "format": "binary"}}}
+_BYTES = "application/octet-stream"
+_FILE = {_BYTES: {"schema": {"type": "string", "format": "binary"}}}
 
 
 def add_parts(context: Context) -> None:
@@ -41,7 +41,7 @@ async def upload_observations(
     response: Response,
     agent_id: AgentId,
     digest: DigestText,
-    content: Annotated[bytes, Body(media_type=_GZIP, description="A file that `ccatune observe` wrote.")],
+    content: Annotated[bytes, Body(media_type=_BYTES, description="A file that `ccatune observe` wrote.")],
 ) -> ObservationFile:
     """Store a file of observations. It is committed before the answer. Uploading it again changes nothing."""
     row = await context.reads.run(lambda: service.prepare(content, digest=digest, agent_id=agent_id))
@@ -77,4 +77,4 @@ async def list_observations(
 )
 async def get_observations(context: InContext, caller: Reader, digest: DigestText) -> Response:
     """Return a file of observations, as it was uploaded."""
-    return Response(await context.read(service.content, digest, by=caller), media_type=_GZIP)
+    return Response(await context.read(service.content, digest, by=caller), media_type=_BYTES)

@@ -15,7 +15,7 @@ import hashlib
 
 from sqlalchemy.orm import Session
 
-from kmod.observations import ObservationError, start_s_of
+from kmod.observations import ObservationError, begin_of
 from serving.access.grants import Caller
 from serving.database import ObservationRow
 from serving.errors import ObservationNotFoundError, ObservationsInvalidError
@@ -29,7 +29,7 @@ def prepare(content: bytes, *, digest: str, agent_id: str) -> ObservationRow:
     if found != digest:
         raise ObservationsInvalidError(f"expected a file with the digest {digest}, got one with {found}")
     try:
-        start_s = start_s_of(content, name="observations")
+        start_s, _ = begin_of(content, name="observations")
     except ObservationError as error:
         raise ObservationsInvalidError(str(error)) from error
     return ObservationRow(

@@ -138,7 +138,7 @@ def _observed(found: Observations, source: str) -> list[_Table]:
 
 
 def _of_observed(one: Observed, source: str, remarks: Iterable[str]) -> _Table:
-    values = np.array(one.rows, np.int64)
+    values = np.frombuffer(one.values, np.int64).reshape(-1, len(NAMES))
     ends = one.ends
     own = [] if ends.is_new else ["It began before the sampling."]
     peer_port = f":{ends.peer_port}" if ends.peer_port else ""

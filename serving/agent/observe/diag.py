@@ -152,7 +152,7 @@ class Diag:
             request = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, _STATES) + bytes(_ID_BYTES) + self._filter
             flags = _NLM_F_REQUEST | _NLM_F_DUMP
             header = (_MESSAGE.size + len(request), _SOCK_DIAG_BY_FAMILY, flags, self._sequence, 0)
-            self._socket.send(_MESSAGE.pack(*header) + request)
+            self._send(_MESSAGE.pack(*header) + request)
             while not self._is_last(family, limit, cookies, chosen):
                 pass
         return cookies, chosen
@@ -208,7 +208,7 @@ class Diag:
                 _REQUEST.pack(one.family, socket.IPPROTO_TCP, _EXTENSIONS, 0),
                 one.id,
             ]
-        self._socket.send(b"".join(parts))
+        self._send(b"".join(parts))
         answers: list[Looked | None] = [None] * len(batch)
         missing = len(batch)
         while missing:
@@ -225,8 +225,15 @@ class Diag:
         """Receive a datagram into the buffer, and return its length."""
         try:
             return self._socket.recv_into(self._buffer)
-        except TimeoutError as error:
-            raise ObserveError(f"expected the kernel's sock_diag to answer within {_TIMEOUT_S} s, got none") from error
+        except OSError as error:
+            got = f"none within {_TIMEOUT_S} s" if isinstance(error, TimeoutError) else error.strerror
+            raise ObserveError(f"expected an answer of the kernel's sock_diag, got {got}") from error
+
+    def _send(self, request: bytes) -> None:
+        try:
+            self._socket.send(request)
+        except OSError as error:
+            raise ObserveError(f"expected the kernel's sock_diag to take a request, got {error.strerror}") from error
 
     def _looked(self, end: int) -> Looked:
         buffer = self._buffer

@@ -156,7 +156,7 @@ def send(api, operation, *, admin):
         ids = [row["id"] for row in admin.get("/v1/tokens", params={"principal": "another"}).json()["items"]]
         path = path.replace("OF-ANOTHER", ids[0])
     if isinstance(body, bytes):
-        return api.request(method.upper(), path, content=body, headers={"Content-Type": "application/gzip"})
+        return api.request(method.upper(), path, content=body, headers={"Content-Type": "application/octet-stream"})
     return api.request(method.upper(), path, **({} if body is None else {"json": body}))
 
 

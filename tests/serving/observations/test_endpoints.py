@@ -26,7 +26,7 @@ pytestmark = pytest.mark.service
 
 def put(api: Api, digest: str, content: bytes, *, agent_id: str = "web-1", **headers: str):
     """Upload a file."""
-    headers = {"Content-Type": "application/gzip", **headers}
+    headers = {"Content-Type": "application/octet-stream", **headers}
     return api.request("PUT", f"/v1/agents/{agent_id}/observations/{digest}", content=content, headers=headers)
 
 
@@ -48,7 +48,7 @@ def test_a_file_is_kept_once_listed_and_returned_as_it_was(api):
     assert listed(api) == [made_file(6)[0], digest]
     assert listed(api, agent_id="web-1") == [digest]
     answer = api.get(f"/v1/observations/{digest}")
-    assert (answer.content, answer.headers["content-type"]) == (content, "application/gzip")
+    assert (answer.content, answer.headers["content-type"]) == (content, "application/octet-stream")
 
 
 def test_what_is_no_file_of_observations_is_refused(api, problem):
@@ -116,3 +116,14 @@ def test_an_uploader_sends_each_finished_file_once_also_those_from_before_the_re
     wanted = {f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files_in(tmp_path)[1:]}
     assert set(listed(api)) == wanted
     assert len(wanted) == 3
+
+
+def test_the_command_copies_the_files_that_a_folder_does_not_have(api, run_command, tmp_path: Path):
+    for number in (1, 2):
+        put(api, *made_file(number), agent_id=f"web-{number}")
+    with Running(api.database) as registry:
+        words = ["observations", "get", tmp_path / "observed", "--url", registry.url]
+        assert run_command(*words, "--agent", "web-2")[:2] == (0, f"{tmp_path}/observed: 1 new file, 0 known\n")
+        assert run_command(*words)[:2] == (0, f"{tmp_path}/observed: 1 new file, 1 known\n")
+        assert "web-1" in run_command("observations", "list", "--url", registry.url)[1]
+    assert [path.read_bytes() for path in files_in(tmp_path / "observed")] == [made_file(one)[1] for one in (1, 2)]

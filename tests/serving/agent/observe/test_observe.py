@@ -94,6 +94,15 @@ def test_the_figures_are_those_that_the_socket_itself_gives(host: str) -> None:
             assert [row[AT[name]] for name in steady] == [own[AT[name]] for name in steady]
 
 
+def test_a_connection_of_ipv4_to_a_socket_of_ipv6_has_an_ipv4_address() -> None:
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)), contextlib.closing(Diag(ports=[port])) as diag:
+            _, (one,) = diag.dump()
+            assert one.addresses == (bytes([127, 0, 0, 1]), bytes([127, 0, 0, 1]))
+            assert diag.look([one])[0] is not None
+
+
 def test_a_list_has_the_connections_of_its_ports_alone() -> None:
     with pairs(1) as (first, _), pairs(2) as (second, _), pairs(1) as (third, _):
         for ports, number in (
