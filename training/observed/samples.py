@@ -224,7 +224,12 @@ def _limits(table: _Table, delivered: NDArray[np.int64]) -> NDArray[np.uint8]:
         busy, receiver, buffer = (
             np.clip(np.diff(table.get(name)), 0, dt) for name in ("busy_us", "rwnd_limited_us", "sndbuf_limited_us")
         )
-        others = np.stack([dt - busy, receiver, buffer])
+        idle = dt - busy
+        if table.kind == "ss":
+            # A time stands before a list, which takes ss a while that varies. Where data waits at both ends of an
+            # interval, a shorter idle time than half of it is more likely an error of its times.
+            idle = np.where(_waits_at_both(table), np.maximum(idle - dt // 2, 0), idle)
+        others = np.stack([idle, receiver, buffer])
         kinds = np.array([Limit.APPLICATION, Limit.RECEIVER, Limit.SEND_BUFFER], np.uint8)
         is_network = others.sum(axis=0) <= _TOLERANCE * dt + _JIFFY_US
         limits[1:] = np.where(is_network, int(Limit.NETWORK), kinds[others.argmax(axis=0)])
@@ -238,9 +243,14 @@ def _limits(table: _Table, delivered: NDArray[np.int64]) -> NDArray[np.uint8]:
 def _is_applications(table: _Table) -> NDArray[np.bool_]:
     """Of each sample, whether a sign says that the application had too little to send, other than the clocks."""
     signs = table.get("is_app_limited") > 0
+    signs[1:] &= ~_waits_at_both(table)
     if {"notsent_bytes", "snd_cwnd_pkts"} <= set(table.columns):
-        waits = table.get("notsent_bytes") > 0
-        has_room = ~waits & (table.get("unacked_pkts") < table.get("snd_cwnd_pkts"))
-        signs[1:] &= ~(waits[1:] & waits[:-1])
+        has_room = (table.get("notsent_bytes") == 0) & (table.get("unacked_pkts") < table.get("snd_cwnd_pkts"))
         signs[1:] |= has_room[1:] & has_room[:-1]
     return signs
+
+
+def _waits_at_both(table: _Table) -> NDArray[np.bool_]:
+    """Of each sample but the first, whether data waited to be sent, now and at the one before."""
+    waits = table.get("notsent_bytes") > 0
+    return waits[1:] & waits[:-1]

@@ -181,13 +181,15 @@ def test_clocks_of_the_kernel_decide_what_limited_an_interval(tmp_path: Path) ->
         (0, 0, 0, "notsent:5", None),
         (200, 0, 0, "notsent:5", Limit.NETWORK),
         (390, 0, 0, "notsent:5 app_limited", Limit.NETWORK),
-        (490, 0, 0, "notsent:5", Limit.APPLICATION),
-        (690, 150, 0, "notsent:5", Limit.RECEIVER),
-        (890, 150, 120, "notsent:5", Limit.SEND_BUFFER),
-        (1090, 150, 120, "app_limited", Limit.APPLICATION),
-        (1290, 150, 120, "unacked:10", Limit.NETWORK),
-        (1490, 150, 120, "unacked:9", Limit.NETWORK),
-        (1690, 150, 120, "unacked:9", Limit.APPLICATION),
+        (540, 0, 0, "notsent:5", Limit.NETWORK),
+        (590, 0, 0, "notsent:5", Limit.APPLICATION),
+        (790, 150, 0, "notsent:5", Limit.RECEIVER),
+        (990, 150, 120, "notsent:5", Limit.SEND_BUFFER),
+        (1190, 150, 120, "app_limited", Limit.APPLICATION),
+        (1390, 150, 120, "unacked:10", Limit.NETWORK),
+        (1540, 150, 120, "unacked:10", Limit.APPLICATION),
+        (1740, 150, 120, "unacked:9", Limit.NETWORK),
+        (1940, 150, 120, "unacked:9", Limit.APPLICATION),
     ]
     lists = [
         f"{ENDS}\t cubic rto:204 rtt:20/2 mss:1000 cwnd:10 bytes_acked:{1000 * number + 1} busy:{busy}ms "
