@@ -22,6 +22,7 @@ from serving.database.models import (
     RootRow,
     TokenRow,
 )
+from serving.database.observation_models import ObservationRow
 from serving.database.people_models import (
     PASSKEY_NAME_CHARS,
     USER_AGENT_CHARS,
@@ -60,6 +61,7 @@ __all__ = [
     "JobAttemptRow",
     "JobRow",
     "LeaseRow",
+    "ObservationRow",
     "OneTimeRow",
     "PasskeyRow",
     "PersonRow",

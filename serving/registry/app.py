@@ -23,6 +23,8 @@
     POST /v1/agents/{agent_id}/reports        report the table in force in an agent's kernel
     GET  /v1/agents                           list the latest report of each agent
     DELETE /v1/agents/{agent_id}              delete an agent's reports
+    PUT  /v1/agents/{agent_id}/observations/{digest}   upload a file of observations (idempotent by digest)
+    GET  /v1/observations                     list the files of observations; /v1/observations/{digest} gets one
     GET  /v1/qos                              sums of what the agents report of their flows
     POST /v1/jobs                             queue the training of a registered study; GET lists the jobs
     GET  /v1/jobs/{id}                        get a job with its progress; /logs its logs; POST /cancel cancels it
@@ -82,6 +84,7 @@ from serving.http.traces import NO_TELEMETRY, Traces
 from serving.jobs import endpoints as jobs
 from serving.metrics import endpoints as metrics
 from serving.metrics.requests import RequestFigures
+from serving.observations import endpoints as observations
 from serving.people import endpoints as people
 from serving.people import parts as people_parts
 from serving.people.gate import PageGate
@@ -144,6 +147,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     agents.add_parts(context)
     rollouts.add_parts(context)
     qos.add_parts(context)
+    observations.add_parts(context)
     drift.add_parts(context)
     jobs.add_parts(context)
     retraining.add_parts(context)
@@ -170,9 +174,8 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
 
 def _add_resources(app: FastAPI) -> None:
     """Add the API and the pages, which a controller does without."""
-    resources = (ensembles, channels, rollouts, drift, advice, retraining, roots, agents, qos, jobs, datasets, access,
-                 people)  # fmt: skip
-    for resource in resources:
+    tables = (ensembles, channels, rollouts, drift, advice, retraining, roots)
+    for resource in (*tables, agents, observations, qos, jobs, datasets, access, people):
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     # The last router of the dashboard answers every address below /ui/ that no other one does.
     for pages in (*people_parts.PAGES, *dashboard.ROUTERS):

@@ -10,7 +10,7 @@ from alembic import op
 from serving.database.types import BigId, UtcDateTime
 
 revision = "0011"
-down_revision = "0009"
+down_revision = "0010"
 branch_labels = None
 depends_on = None
 
