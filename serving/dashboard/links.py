@@ -24,11 +24,13 @@ from serving.datasets.schemas import DatasetContent
 from serving.errors import DatasetNotFoundError
 from serving.jobs.schemas import JobRead
 from serving.names import DatasetName
+from serving.observations import repository as observations
 
 router = APIRouter(prefix="/ui", route_class=PageRoute, include_in_schema=False)
 
 _MOST_JOBS = 5000
 _SHOWN_JOBS = 100
+_SHOWN_AGENTS = 50
 _SCALES_MS = (128.0, 1024.0, 8192.0)
 
 
@@ -50,6 +52,7 @@ def _all(session: Session, context: Context, grant: Grant) -> dict[str, Any]:
             (one, one.contents[0] if one.contents else None, n_jobs[one.name], len(digests[one.name]))
             for one in datasets.known(session, context.settings)
         ],
+        "observed": observations.by_agent(session, limit=_SHOWN_AGENTS, within_agent=grant.agent_id),
         "days": context.settings.job_retention_days,
     }
 

@@ -45,6 +45,15 @@ def page_newest_first(
     return session.scalars(database.narrowed(query, (column, agent_id), (column, within_agent))).all()
 
 
+def by_agent(session: Session, *, limit: int, within_agent: str | None) -> Sequence[tuple[str, int, int, datetime]]:
+    """Return each agent with its number of files, their bytes, and when the newest was received; newest first."""
+    row, newest = ObservationRow, func.max(ObservationRow.received_at)
+    query = select(row.agent_id, func.count(), func.sum(row.size_bytes), newest).group_by(row.agent_id)
+    query = query.order_by(newest.desc()).limit(limit)
+    found = session.execute(database.narrowed(query, (row.agent_id, within_agent)))
+    return [(agent_id, files, int(size_bytes), received_at) for agent_id, files, size_bytes, received_at in found]
+
+
 def delete_oldest(session: Session, *, agent_id: str | None, keep_bytes: int) -> None:
     """Delete the oldest files of an agent, or of all, until the rest has at most so many bytes, _ROW_BYTES each added.
 

@@ -22,6 +22,7 @@ from serving.rollouts.controller import RolloutController
 from serving.settings import ServingSettings
 from tests.serving.advice.test_endpoints import report as advice_report
 from tests.serving.api import Api, Clock, make_ensemble
+from tests.serving.observations.files import made_file
 from tests.serving.retraining.loop import POLICY
 from tests.serving.running import CHAMPION
 from tests.serving.signing import Keys, add_root, add_signature
@@ -153,6 +154,9 @@ def fill(
     api.request("PUT", f"{CHAMPION.removesuffix('champion')}still/retraining", json=POLICY)
     advised = {**advice_report(), "why": [f"CUBIC fills the buffer {html}."]}
     assert api.request("PUT", f"{CHAMPION}/advice", json=advised).is_success
+    digest, content = made_file()
+    api.request("PUT", f"/v1/agents/web-0001/observations/{digest}", content=content,
+                headers={"Content-Type": "application/octet-stream"})  # fmt: skip
     for _ in range(hours - 7):
         life.hour()
     life.roll_out(1, within=0.96, hours=3)

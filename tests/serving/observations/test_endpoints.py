@@ -49,6 +49,8 @@ def test_a_file_is_kept_once_listed_and_returned_as_it_was(api):
     assert listed(api, agent_id="web-1") == [digest]
     answer = api.get(f"/v1/observations/{digest}")
     assert (answer.content, answer.headers["content-type"]) == (content, "application/octet-stream")
+    page = api.person("viewer").get("/ui/links").text
+    assert page.index('<th scope="row">web-') > page.index("Observed connections")
 
 
 def test_what_is_no_file_of_observations_is_refused(api, problem):
