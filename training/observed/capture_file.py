@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT
+"""Reads the records of a capture: pcap and pcapng, also within gzip or xz, recognised by content and not by name.
+
+    pcap      a header of 24 bytes, then records: seconds, fraction, bytes kept, bytes on the wire, the bytes
+    pcapng    blocks; those of packets name an interface, which has its own link type and clock
+
+This module reads the files itself, because dpkt's reader of pcapng uses the first interface's link type and clock for
+all of them, gives no length on the wire, and does not report a record that was cut off.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from training.errors import TrainingError
+
+_BUFFER_BYTES = 1 << 20
+_MOST_RECORD_BYTES = 1 << 24  # a longer record means that the file is damaged
+_PCAP = {  # magic: byte order, fractions of a second
+    b"\xa1\xb2\xc3\xd4": (">", 10**6), b"\xd4\xc3\xb2\xa1": ("<", 10**6),
+    b"\xa1\xb2\x3c\x4d": (">", 10**9), b"\x4d\x3c\xb2\xa1": ("<", 10**9),
+}  # fmt: skip
+_PCAPNG = b"\x0a\x0d\x0d\x0a"
+_REFUSED = {
+    b"\x28\xb5\x2f\xfd": "a zstd archive: unpack it first",
+    b"BZh": "a bzip2 archive: unpack it first",
+    b"PK\x03\x04": "a zip archive: unpack it first",
+    b"\xa1\xb2\xcd\x34": "a modified pcap file of Kuznetzov's libpcap: convert it with editcap",
+    b"\x34\xcd\xb2\xa1": "a modified pcap file of Kuznetzov's libpcap: convert it with editcap",
+    b"\x54\x52\x53\x4e": "a snoop file: convert it with editcap",
+}
+_INTERFACE, _PACKET, _SIMPLE, _STATISTICS, _ENHANCED = 1, 2, 3, 5, 6
+_OPTION_RESOLUTION, _OPTION_OFFSET, _OPTION_DROPPED = 9, 14, 5
+
+
+class Record(NamedTuple):
+    """A captured frame. time_us: since 1970. link_type: LINKTYPE_ of the frame. wire_bytes: before it was cut."""
+
+    time_us: int
+    link_type: int
+    wire_bytes: int
+    frame: bytes
+
+
+class _Interface(NamedTuple):
+    link_type: int
+    units_per_s: int
+    offset_s: int
+    snap_bytes: int
+
+
+class CaptureFile:
+    """The records of a file, as an iterator. After it ended, `remarks` names what was damaged or dropped.
+
+    Raises TrainingError for a file that is no capture, or that cannot be read at all.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.remarks: list[str] = []
+        self.records = 0
+
+    def __iter__(self) -> Iterator[Record]:
+        try:
+            with self.path.open("rb") as raw:
+                yield from self._records(self._unpacked(raw))
+        except OSError as error:
+            if not isinstance(error, gzip.BadGzipFile):
+                raise TrainingError(f"{self.path}: cannot be read: {error.strerror or error}") from error
+            self._cut(error)
+        except (EOFError, lzma.LZMAError, zlib.error) as error:
+            self._cut(error)
+
+    def _cut(self, error: Exception) -> None:
+        if not self.records:
+            raise TrainingError(f"{self.path}: the archive is damaged before its first packet: {error}") from error
+        self.remarks.append(f"The archive is damaged or cut off after {self.records} packets, and its rest was left out.")
+
+    def _unpacked(self, raw: BinaryIO) -> BinaryIO:
+        magic = raw.read(6)
+        raw.seek(0)
+        if magic.startswith(b"\x1f\x8b"):
+            return cast("BinaryIO", io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER_BYTES))
+        if magic == b"\xfd7zXZ\x00":
+            return cast("BinaryIO", io.BufferedReader(lzma.LZMAFile(raw), _BUFFER_BYTES))
+        return raw
+
+    def _records(self, file: BinaryIO) -> Iterator[Record]:
+        magic = file.read(4)
+        if not magic:
+            raise TrainingError(f"{self.path}: expected a capture, got an empty file")
+        if magic in _PCAP:
+            return self._of_pcap(file, *_PCAP[magic])
+        if magic == _PCAPNG:
+            return self._of_pcapng(file)
+        for start, words in _REFUSED.items():
+            if magic.startswith(start):
+                raise TrainingError(f"{self.path}: expected a capture (pcap or pcapng), got {words}")
+        kind = "text, perhaps a log" if magic.isascii() else "other data"
+        raise TrainingError(f"{self.path}: expected a capture (pcap or pcapng, also within gzip or xz), got {kind}")
+
+    def _of_pcap(self, file: BinaryIO, order: str, units_per_s: int) -> Iterator[Record]:
+        head = file.read(20)
+        if len(head) < 20:
+            raise TrainingError(f"{self.path}: expected a pcap header of 24 bytes, got {4 + len(head)}")
+        link_type = struct.unpack(order + "I", head[16:])[0] & 0xFFFF  # above: the length of a frame's check sum
+        unpack, per_us = struct.Struct(order + "IIII").unpack, units_per_s // 10**6
+        while head := file.read(16):
+            if len(head) < 16:
+                return self._ends_early()
+            seconds, fraction, kept_bytes, wire_bytes = unpack(head)
+            if kept_bytes > _MOST_RECORD_BYTES or fraction >= units_per_s:
+                return self._damaged()
+            frame = file.read(kept_bytes)
+            if len(frame) < kept_bytes:
+                return self._ends_early()
+            self.records += 1
+            yield Record(seconds * 10**6 + fraction // per_us, link_type, wire_bytes, frame)
+        return None
+
+    def _of_pcapng(self, file: BinaryIO) -> Iterator[Record]:
+        order, kind, interfaces, body = "<", _PCAPNG, list[_Interface](), b""
+        head = _PCAPNG + file.read(4)
+        while head:
+            if len(head) < 8:
+                return self._ends_early()
+            kind = head[:4]
+            if kind == _PCAPNG:  # a section, with its own byte order and interfaces
+                mark = file.read(4)
+                order = ">" if mark == b"\x1a\x2b\x3c\x4d" else "<"
+                interfaces = []
+            else:
+                mark = b""
+            (total_bytes,) = struct.unpack(order + "I", head[4:])
+            if not 12 + len(mark) <= total_bytes <= _MOST_RECORD_BYTES or total_bytes % 4:
+                return self._damaged()
+            body = file.read(total_bytes - 8 - len(mark))
+            if len(body) < total_bytes - 8 - len(mark):
+                return self._ends_early()
+            (number,) = struct.unpack(order + "I", kind)
+            if number == _INTERFACE:
+                interfaces.append(_interface(body, order))
+            elif number == _STATISTICS:
+                self._note_dropped(_options(body[12:-4], order).get(_OPTION_DROPPED), order)
+            elif number in {_ENHANCED, _SIMPLE, _PACKET}:
+                record = _packet(number, body, order, interfaces)
+                if record is None:
+                    return self._damaged()
+                self.records += 1
+                yield record
+            head = file.read(8)
+        return None
+
+    def _ends_early(self) -> None:
+        self.remarks.append(f"The file ends within a record, after {self.records} whole packets.")
+
+    def _damaged(self) -> None:
+        if not self.records:
+            raise TrainingError(f"{self.path}: the capture is damaged before its first packet")
+        self.remarks.append(f"The file is damaged after {self.records} packets, and its rest was left out.")
+
+    def _note_dropped(self, value: bytes | None, order: str) -> None:
+        dropped = struct.unpack(order + "Q", value)[0] if value and len(value) == 8 else 0
+        if dropped:
+            self.remarks.append(f"The capturing program reports that it dropped {dropped} packets.")
+
+
+def _options(data: bytes, order: str) -> dict[int, bytes]:
+    found, at = {}, 0
+    while at + 4 <= len(data):
+        code, size = struct.unpack_from(order + "HH", data, at)
+        if not code:
+            break
+        found[code] = data[at + 4 : at + 4 + size]
+        at += 4 + (size + 3) // 4 * 4
+    return found
+
+
+def _interface(body: bytes, order: str) -> _Interface:
+    link_type, _, snap_bytes = struct.unpack_from(order + "HHI", body)
+    options = _options(body[8:-4], order)
+    resolution = (options.get(_OPTION_RESOLUTION) or b"\x06")[0]
+    units_per_s = 1 << (resolution & 127) if resolution & 128 else 10**resolution
+    offset = options.get(_OPTION_OFFSET, b"")
+    offset_s = struct.unpack(order + "q", offset)[0] if len(offset) == 8 else 0
+    return _Interface(link_type, units_per_s, offset_s, snap_bytes)
+
+
+def _packet(number: int, body: bytes, order: str, interfaces: list[_Interface]) -> Record | None:
+    """The record of a packet's block; None if the block is damaged. A simple block has no time: 0."""
+    if number == _SIMPLE:
+        if not interfaces:
+            return None
+        (wire_bytes,) = struct.unpack_from(order + "I", body)
+        kept_bytes = min(wire_bytes, interfaces[0].snap_bytes or wire_bytes, len(body) - 8)
+        return Record(0, interfaces[0].link_type, wire_bytes, body[4 : 4 + kept_bytes])
+    if len(body) < 24:
+        return None
+    index, high, low, kept_bytes, wire_bytes = struct.unpack_from(order + "IIIII", body)
+    if number == _PACKET:  # 16 bits of drops follow 16 bits of the interface
+        (index,) = struct.unpack_from(order + "H", body)
+    if index >= len(interfaces) or kept_bytes > len(body) - 24:
+        return None
+    interface = interfaces[index]
+    time_us = (high << 32 | low) * 10**6 // interface.units_per_s + interface.offset_s * 10**6
+    return Record(time_us, interface.link_type, wire_bytes, body[20 : 20 + kept_bytes])

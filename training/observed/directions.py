@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: MIT
+"""Makes a flow of the packets of one direction of a connection, as its sender saw them.
+
+    transfers  The application had data again: new data is sent while everything before it is acknowledged, and the peer
+               has sent data since (a request), or nothing was in flight for at least IDLE_S and the least RTT. A sender
+               that has data never lets that happen, unless the receiver's window was closed.
+    limit      APPLICATION after the last packet of a transfer, and after a packet that is not full until the next one;
+               RECEIVER if the receiver's window has no room for a packet; NETWORK otherwise
+    vantage    At the sender, data follows an ACK at once, and an ACK follows data after a round trip. At the receiver it
+               is the other way round. The tenths of both delays are compared, and so are those of the handshake.
+
+At the receiver, ACKs and data are known, but not the sender's round trip, what is in flight, nor a loss whose
+retransmission was lost too. The RTT there is the time from an ACK to the first data that echoes its timestamp, which
+holds the sender's own delay too, and is only good for the least RTT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.observed.flow import SEND, STEP, Flow, Limit
+from training.observed.packets import ACK, PACKET, SYN
+from training.observed.scoreboard import Scoreboard
+
+IDLE_S = 0.02
+BETWEEN_SHARE = 0.1  # of the round trip on both sides: captured on the way
+_MANY = 20_000  # delays that decide on the vantage
+_CHUNK = 65_536
+_WRAP, _HALF = 1 << 32, 1 << 31
+_USUAL_MSS = 1460
+_STAMPS_BYTES = 12
+
+
+@dataclass
+class Handshake:
+    """What the SYN of an end said. seq: its number. time_us: of the first one, and of the ACK of it; 0: not seen."""
+
+    seq: int
+    time_us: int
+    mss_bytes: int
+    scale: int  # -1: none
+    acked_us: int = 0
+
+
+@dataclass
+class Connection:
+    """The packets of a connection: rows of PACKET as bytes, and the handshakes of both ends, where they were seen."""
+
+    ends: tuple[bytes, bytes]
+    rows: bytearray = field(default_factory=bytearray)
+    handshakes: list[Handshake | None] = field(default_factory=lambda: [None, None])
+    closed: bool = False
+    options_cut: bool = False
+
+    def packets(self) -> NDArray[np.void]:
+        """All packets, PACKET [n]."""
+        return np.frombuffer(self.rows, PACKET)
+
+
+def data_packets(packets: NDArray[np.void], direction: int) -> int:
+    """The packets with data of a direction."""
+    return int(((packets["direction"] == direction) & (packets["bytes"] > 0)).sum())
+
+
+class _Reader:
+    """Goes through the packets of a connection, from the view of the sender of `direction`."""
+
+    def __init__(self, connection: Connection, direction: int) -> None:
+        self.packets = connection.packets()
+        self.direction = direction
+        self.handshake, self.peer = connection.handshakes[direction], connection.handshakes[1 - direction]
+        self.mss_bytes, self.mss_known = _mss_of(self.packets, direction, self.handshake, self.peer)
+        self.board = Scoreboard(self.mss_bytes)
+        self.base = self._first_seq()
+        self.scale = max(self.peer.scale, 0) if self.handshake and self.peer and self.handshake.scale >= 0 else 0
+        self.scale_known = self.handshake is not None and self.peer is not None
+        self.start_us = int(self.packets["time_us"][0])
+        self.steps: list[tuple[int, int, int, int, int, int]] = []
+        self.receiver_rtts_us: list[int] = []
+        self.transfers_us = [0]
+        self.data_to_ack_us: list[int] = []
+        self.ack_to_data_us: list[int] = []
+        self._stamps: dict[int, int] = {}
+        self._least_rtt_us = 0
+        self._ack_us = self._idle_us = -1  # of an ACK that no data followed yet; since when nothing was outstanding
+        self._asked = False
+        self._receiver_rtt_us = 0
+        self._limit = Limit.NETWORK
+        self._last_sends_us = [0]
+        self._window_end = -1
+
+    def _first_seq(self) -> int:
+        if self.handshake is not None:
+            return (self.handshake.seq + 1) % _WRAP
+        own = self.packets["direction"] == self.direction
+        data = self.packets[own & (self.packets["bytes"] > 0)]
+        first = int(data["seq"][0])
+        acks = self.packets[~own & (self.packets["flags"] & ACK > 0)]
+        return min([first, *map(int, acks["ack"][:1])], key=lambda seq: (seq - first + _HALF) % _WRAP)
+
+    def _offset(self, seq: int) -> int:
+        """Unwrapped: the one nearest to the highest byte sent."""
+        return self.board.next_offset + (seq - self.base - self.board.next_offset + _HALF) % _WRAP - _HALF
+
+    def read(self) -> None:
+        for row in _rows(self.packets):
+            if row[9] == self.direction:
+                self._sent(row)
+            elif row[8] & ACK and not row[8] & SYN:
+                self._came_back(row)
+
+    def _sent(self, row: tuple[int, ...]) -> None:
+        time_us, seq, _, payload_bytes, stamp, echo, _, ip_id, flags, _, stamped = row[:11]
+        if flags & SYN or not payload_bytes:
+            return
+        time_us -= self.start_us
+        board = self.board
+        offset = self._offset(seq)
+        if offset < 0:
+            payload_bytes, offset = payload_bytes + offset, 0
+            if payload_bytes <= 0:
+                return
+        probes = payload_bytes == 1 and self._window_end >= 0 and offset >= self._window_end
+        if probes:  # of a closed window
+            return
+        was_idle = board.outstanding_bytes == 0
+        if board.on_data(time_us, offset, payload_bytes, stamp if stamped else None, ip_id):
+            if was_idle and self._has_data_again(time_us):
+                self.transfers_us.append(time_us)
+                self._last_sends_us.append(time_us)
+            if self._ack_us >= 0 and len(self.ack_to_data_us) < _MANY and not was_idle:
+                self.ack_to_data_us.append(time_us - self._ack_us)
+            self._limit = Limit.APPLICATION if payload_bytes % self.mss_bytes else Limit.NETWORK
+        self._last_sends_us[-1] = time_us
+        self._ack_us, self._asked = -1, False
+        sent_us = self._stamps.get(echo) if stamped else None
+        if sent_us is not None:
+            self._receiver_rtt_us = max(time_us - sent_us, 1)
+            self._stamps = {key: at_us for key, at_us in self._stamps.items() if at_us > sent_us}
+
+    def _has_data_again(self, time_us: int) -> bool:
+        board = self.board
+        if len(board.sends) <= 1 or self._idle_us < 0:
+            return False
+        return self._asked or time_us - self._idle_us >= max(IDLE_S * 1e6, self._least_rtt_us)
+
+    def _came_back(self, row: tuple[int, ...]) -> None:
+        time_us, _, ack, payload_bytes, stamp, echo, window, _, _, _, stamped, sacks, *edges = row
+        time_us -= self.start_us
+        board = self.board
+        offset = min(self._offset(ack), board.next_offset) if self._is_fin(ack) else self._offset(ack)
+        if offset < 0:
+            return
+        blocks = [(self._offset(edges[n]), self._offset(edges[n + 1])) for n in range(0, 2 * sacks, 2)]
+        before = board.delivered_bytes
+        board.on_ack(time_us, offset, blocks, echo if stamped else None)
+        if stamped:
+            self._stamps.setdefault(stamp, time_us)
+        if board.delivered_bytes > before:
+            self._ack_us = time_us
+            if board.rtt_us:
+                self._least_rtt_us = min(self._least_rtt_us or board.rtt_us, board.rtt_us)
+                if len(self.data_to_ack_us) < _MANY:
+                    self.data_to_ack_us.append(board.rtt_us)
+        if board.outstanding_bytes == 0 and (self._idle_us < 0 or board.delivered_bytes > before):
+            self._idle_us = time_us
+        self._asked |= payload_bytes > 0
+        self._add_step(time_us, offset, window)
+
+    def _is_fin(self, ack: int) -> bool:
+        return self._offset(ack) == self.board.next_offset + 1
+
+    def _add_step(self, time_us: int, offset: int, window: int) -> None:
+        board = self.board
+        limit = self._limit
+        if limit == Limit.NETWORK and 0 <= self._window_end < board.next_offset + self.mss_bytes:
+            limit = Limit.RECEIVER
+        self._window_end = offset + (window << self.scale) if self.scale_known or not window else -1
+        self.steps.append(
+            (time_us, board.delivered_bytes, board.retransmissions, board.rtt_us, board.inflight_bytes, limit)
+        )
+        self.receiver_rtts_us.append(self._receiver_rtt_us)
+        self._receiver_rtt_us = 0
+
+
+def _rows(packets: NDArray[np.void]) -> Iterator[tuple[int, ...]]:
+    """The packets as tuples, some at a time."""
+    for at in range(0, len(packets), _CHUNK):
+        yield from packets[at : at + _CHUNK].tolist()
+
+
+def _mss_of(
+    packets: NDArray[np.void], direction: int, own: Handshake | None, peer: Handshake | None
+) -> tuple[int, bool]:
+    """The payload of a full packet, and whether the handshake or common packets tell it."""
+    data = packets[(packets["direction"] == direction) & (packets["bytes"] > 0)]
+    options_bytes = _STAMPS_BYTES if data["stamped"].mean() > 0.5 else 0
+    if own is not None and peer is not None and own.mss_bytes and peer.mss_bytes:
+        agreed = min(own.mss_bytes, peer.mss_bytes) - options_bytes
+        # A smaller MTU on the way shows as many packets of one smaller size.
+        sizes, counts = np.unique(data["bytes"], return_counts=True)
+        largest = int(sizes[-1])
+        return (largest if largest < agreed and counts[-1] >= len(data) / 2 else agreed), True
+    sizes, counts = np.unique(data["bytes"], return_counts=True)
+    common = int(sizes[np.argmax(counts * sizes)])
+    if common <= _USUAL_MSS:
+        return max(common, 1), True
+    return _USUAL_MSS - options_bytes, False
+
+
+def flow_of(connection: Connection, direction: int, *, name: str, path: Path) -> Flow | None:
+    """The flow of a direction that has data; None if no ACK of it was captured."""
+    reader = _Reader(connection, direction)
+    reader.read()
+    if not reader.steps or not reader.board.delivered_bytes:
+        return None
+    steps = np.array(reader.steps, STEP)
+    steps["time_us"] = np.maximum.accumulate(steps["time_us"])
+    _mark_ends(steps, reader)
+    vantage, words = _vantage(reader, connection, direction)
+    has = set(STEP.names or ())
+    remarks = [*words, *_remarks(reader, connection)]
+    if vantage == "receiver":
+        steps["rtt_us"] = reader.receiver_rtts_us
+        steps["inflight_bytes"] = 0
+        has.discard("inflight_bytes")
+    sends = np.zeros(len(reader.board.sends), SEND)
+    for column, values in zip(SEND.names or (), zip(*reader.board.sends, strict=True), strict=True):
+        sends[column] = values
+    sends["time_us"] = np.maximum.accumulate(sends["time_us"])
+    return Flow(
+        name=name, source=str(path), kind="capture", steps=steps, sends=sends,
+        transfers_us=np.array(reader.transfers_us, np.int64), vantage="receiver" if vantage == "receiver" else "sender",
+        mss_bytes=reader.mss_bytes, start_s=reader.start_us / 1e6, has=frozenset(has), remarks=tuple(remarks),
+    )  # fmt: skip
+
+
+def _mark_ends(steps: NDArray[np.void], reader: _Reader) -> None:
+    """After its last packet, a transfer has nothing to send."""
+    for last_us, next_us in zip(reader._last_sends_us, [*reader.transfers_us[1:], np.iinfo(np.int64).max], strict=True):
+        times_us = steps["time_us"].astype(np.int64)
+        steps["limit"][(times_us > last_us) & (times_us <= next_us)] = Limit.APPLICATION
+
+
+def _vantage(reader: _Reader, connection: Connection, direction: int) -> tuple[str, list[str]]:
+    """Where the capture was made, and what that means."""
+    data_to_ack_us, ack_to_data_us = list(reader.data_to_ack_us), list(reader.ack_to_data_us)
+    first, second = connection.handshakes
+    if first is not None and second is not None and first.acked_us > second.time_us > first.time_us:
+        delays_us = (second.time_us - first.time_us, first.acked_us - second.time_us)
+        data_to_ack_us.append(delays_us[direction])
+        ack_to_data_us.append(delays_us[1 - direction])
+    if not data_to_ack_us or not ack_to_data_us:
+        return "sender", []
+    ahead_us, behind_us = np.percentile(data_to_ack_us, 10), np.percentile(ack_to_data_us, 10)
+    if ahead_us < behind_us:
+        return "receiver", [
+            "The capture was made at or near the receiver. What was in flight and the sender's round trips are not known "
+            "there; the RTT is the time from an ACK to the data that echoes its timestamp."
+        ]
+    if behind_us > BETWEEN_SHARE * (ahead_us + behind_us):
+        return "between", [
+            f"The capture was made on the way: its RTTs leave out about {behind_us / 1000:.1f} ms between it and the sender."
+        ]
+    return "sender", []
+
+
+def _remarks(reader: _Reader, connection: Connection) -> list[str]:
+    board, words = reader.board, []
+    if reader.handshake is None or reader.peer is None:
+        words.append(
+            "The capture starts in the middle of the connection: bytes before it are not counted, and the receiver's "
+            "window is not known."
+        )
+    if board.unseen_bytes:
+        words.append(
+            f"{board.unseen_bytes} bytes of data are missing from the capture, which dropped their packets. Losses among "
+            "them are not counted."
+        )
+    if board.offloaded:
+        words.append(
+            f"{board.offloaded} captured segments are longer than a packet (offload). They count as packets of "
+            f"{reader.mss_bytes} bytes{'' if reader.mss_known else ', which is a guess'}."
+        )
+    if board.copies:
+        words.append(f"{board.copies} packets were captured twice, and count once.")
+    if connection.options_cut:
+        words.append("The capture cut the TCP options: selective ACKs and timestamps may be missing.")
+    if reader.packets["time_us"].max() == 0:
+        words.append("The capture has no times.")
+    return words
+
