@@ -10,8 +10,8 @@
      - packets that found few tokens took no longer than those that found many. A queue whose free space counts as
        tokens drops the very same packets, but delays those before them, by up to B / R.
    A segment was policed if at least half of its lost packets found no tokens.
-4. Logs have no packets. There the detector decides alone, and a segment with a loss of a limited client was policed. It
-   also decides for captures at the receiver.
+4. Logs have no packets. There the detector decides alone, if RTTs before losses are at most SLOW times the least one. A
+   segment with a loss of a limited client was policed. It also decides for captures at the receiver.
 
 Rates and buckets count IP packets: payload and headers. A router that counts whole Ethernet frames is configured for
 1.2 % more at 1,500 bytes. The replay needs the limiter's whole traffic: if packets of other servers share it and are not
@@ -42,6 +42,7 @@ DETECTOR = {"trigger_rounds": 1, "trigger_loss_permille": 10, "reduction_permill
 EXPLAINED = 0.9
 EVIDENCE_NATS = 15.0  # the search compares some 1,000 policers: 7 nats
 QUEUED_SHARE, QUEUED_MS = 0.15, 1.0  # of the delay that a queue of B bytes has, and at least so much
+SLOW = 1.3  # times the least RTT
 POLICED_SHARE = 0.5
 SLACK_PKTS, SLACK_MS = 2.0, 2.0  # of the bucket's rate
 SAME_NATS = 5.0  # rates that explain the losses so nearly as well are in the range
@@ -52,6 +53,7 @@ _BELOW, _ABOVE = 2.0, 2.5  # how far the search goes beyond the detector's estim
 _HEADER_BYTES, _IPV6_BYTES = 52, 20  # IPv4, TCP and its timestamps; what IPv6 has more
 _LEAST_SAMPLES = 5
 _SEARCHES = 4
+_OTHER_CAUSE_NATS = 2.0
 
 
 @dataclass(frozen=True)
@@ -71,19 +73,27 @@ class RateLimit:
 
 @dataclass(frozen=True, eq=False)
 class _Packets:
-    """All packets that a client was sent, by time. bytes: with headers. Three columns [n]."""
+    """All packets that a client was sent, by time. bytes: with headers. Three columns [n], at least one packet lost."""
 
     time_us: NDArray[np.uint64]
     bytes: NDArray[np.uint32]
     lost: NDArray[np.bool_]
+
+    @property
+    def random_cost(self) -> float:
+        """-ln of the probability of the losses, if each packet is lost with the same probability."""
+        count, lost = len(self.lost), int(self.lost.sum())
+        return float(count * np.log(count) - lost * np.log(lost) - (count - lost) * np.log(max(count - lost, 1)))
 
     def costs(
         self, rates: NDArray[np.float64], buckets: NDArray[np.float64], resolution: tuple[float, float]
     ) -> NDArray[np.float64]:
         """The costs of all pairs [rates, buckets], in bytes/s and bytes."""
         pairs = np.meshgrid(rates, buckets, indexing="ij")
+        # A loss with another cause must not cost less than at random.
+        most_cost = self.random_cost / int(self.lost.sum()) + _OTHER_CAUSE_NATS
         found = _engine.policer_costs(
-            self.time_us, self.bytes, self.lost, pairs[0].ravel(), pairs[1].ravel(), *resolution
+            self.time_us, self.bytes, self.lost, pairs[0].ravel(), pairs[1].ravel(), *resolution, most_cost
         )
         return np.asarray(found).reshape(len(rates), len(buckets))
 
@@ -208,9 +218,23 @@ def _by_detector(group: Sequence[Flow], known: dict[str, NDArray[Any]], per_payl
     if not len(limited):
         return None
     last = limited[-1]
+    if _is_slow(group):
+        return None
     rate_mbps = float(known["bytes_per_s"][last]) * per_payload * 8e-6
     burst_bytes = round(float(known["bucket_bytes"][last]) * per_payload)
     return _Finding(RateLimit(rate_mbps, burst_bytes, (rate_mbps, rate_mbps), "detector"))
+
+
+def _is_slow(group: Sequence[Flow]) -> bool:
+    """Whether RTTs are high when packets are lost: those of the last sample before each loss."""
+    for flow in group:
+        known = flow.steps["rtt_us"] > 0
+        losing = np.flatnonzero(np.diff(flow.steps["lost_pkts"], prepend=0) > 0)
+        last = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))[losing]
+        rtts_us = flow.steps["rtt_us"][last[last >= 0]]
+        if len(rtts_us) and np.median(rtts_us) > SLOW * flow.min_rtt_us:
+            return True
+    return False
 
 
 # --- the replay -------------------------------------------------------------------------------------
@@ -218,18 +242,20 @@ def _by_detector(group: Sequence[Flow], known: dict[str, NDArray[Any]], per_payl
 
 def _by_packets(group: Sequence[Flow], estimates: NDArray[np.float64]) -> _Finding | None:
     packets = _packets_of(group)
-    lost = int(packets.lost.sum())
-    if not lost:
+    if not packets.lost.any():
         return None
-    rate, bucket, cost, resolution = _search(packets, float(estimates.min()), float(estimates.max()))
-    tokens = np.asarray(_engine.policer_tokens(packets.time_us, packets.bytes, packets.lost, rate, bucket))
-    explained = float((tokens[packets.lost] < _slack_bytes(rate)).mean())
-    evidence_nats = _random_cost(lost, len(packets.lost)) - cost
-    if explained < EXPLAINED or evidence_nats < EVIDENCE_NATS or _is_queue(group, packets, tokens, rate, bucket):
-        return None
-    low, high = _rate_range(packets, rate, bucket, cost, resolution)
-    limit = RateLimit(rate * 8e-6, round(bucket), (low * 8e-6, high * 8e-6), "packets", explained)
-    return _Finding(limit, packets, tokens)
+    near = _coarse(packets, float(estimates.min()), float(estimates.max()))
+    for resolution in _RESOLUTIONS:
+        rate, bucket, cost = _fine(packets, *near, resolution)
+        tokens = np.asarray(_engine.policer_tokens(packets.time_us, packets.bytes, packets.lost, rate, bucket))
+        explained = float((tokens[packets.lost] < _slack_bytes(rate, bucket)).mean())
+        if explained >= EXPLAINED and packets.random_cost - cost >= EVIDENCE_NATS:
+            if _is_queue(group, packets, tokens, rate, bucket):
+                return None
+            low, high = _rate_range(packets, rate, bucket, cost, resolution)
+            limit = RateLimit(rate * 8e-6, round(bucket), (low * 8e-6, high * 8e-6), "packets", explained)
+            return _Finding(limit, packets, tokens)
+    return None
 
 
 def _packets_of(group: Sequence[Flow]) -> _Packets:
@@ -246,14 +272,8 @@ def _packets_of(group: Sequence[Flow]) -> _Packets:
     )
 
 
-def _slack_bytes(rate: float) -> float:
-    return SLACK_PKTS * 1500 + rate * SLACK_MS / 1000
-
-
-def _random_cost(lost: int, packets: int) -> float:
-    """-ln of the probability of the losses, if each packet is lost with the same probability."""
-    share = lost / packets
-    return -(lost * np.log(share) + (packets - lost) * np.log1p(-share)) if share < 1 else 0.0
+def _slack_bytes(rate: float, bucket: float) -> float:
+    return min(SLACK_PKTS * 1500 + rate * SLACK_MS / 1000, bucket / 2)
 
 
 def _spread(low: float, high: float, step: float) -> NDArray[np.float64]:
@@ -261,25 +281,33 @@ def _spread(low: float, high: float, step: float) -> NDArray[np.float64]:
     return low * step ** np.arange(int(np.log(high / low) / np.log(step)) + 2)
 
 
-def _search(packets: _Packets, low: float, high: float) -> tuple[float, float, float, tuple[float, float]]:
-    """The rate in bytes/s and the bucket that explain the losses best, their cost, and the resolution."""
+def _coarse(packets: _Packets, low: float, high: float) -> tuple[float, float]:
+    """About the rate in bytes/s and the bucket that explain the losses best. low, high: where to begin."""
     buckets = _spread(_LEAST_BUCKET_BYTES, max(float(packets.bytes.sum()), 2 * _LEAST_BUCKET_BYTES), _BUCKET_STEP)
     low, high = low / _BELOW, high * _ABOVE
     for _ in range(_SEARCHES):
         rates = _spread(low, high, _RATE_STEP)
-        at, bucket_at = np.unravel_index(np.argmin(packets.costs(rates, buckets, _RESOLUTIONS[0])), (len(rates), len(buckets)))
-        if at < len(rates) - 3:
+        rate, bucket, _cost = _best(packets, rates, buckets, _RESOLUTIONS[0])
+        if rate < rates[-3]:
             break
         low, high = high / _BELOW, high * _ABOVE
-    fine = rates[at] * np.linspace(1 / _RATE_STEP, _RATE_STEP, 33)
-    near = buckets[bucket_at] * _BUCKET_STEP ** np.linspace(-0.6, 0.6, 9)
-    best = (0.0, 0.0, np.inf, _RESOLUTIONS[0])
-    for resolution in _RESOLUTIONS:
-        costs = packets.costs(fine, near, resolution)
-        i, j = np.unravel_index(np.argmin(costs), costs.shape)
-        if costs[i, j] < best[2]:
-            best = (float(fine[i]), float(near[j]), float(costs[i, j]), resolution)
-    return best
+    return rate, bucket
+
+
+def _fine(
+    packets: _Packets, rate: float, bucket: float, resolution: tuple[float, float]
+) -> tuple[float, float, float]:
+    rates = rate * np.linspace(1 / _RATE_STEP, _RATE_STEP, 33)
+    return _best(packets, rates, bucket * _BUCKET_STEP ** np.linspace(-0.6, 0.6, 9), resolution)
+
+
+def _best(
+    packets: _Packets, rates: NDArray[np.float64], buckets: NDArray[np.float64], resolution: tuple[float, float]
+) -> tuple[float, float, float]:
+    """The rate and the bucket that explain the losses best, and their cost."""
+    costs = packets.costs(rates, buckets, resolution)
+    i, j = np.unravel_index(np.argmin(costs), costs.shape)
+    return float(rates[i]), float(buckets[j]), float(costs[i, j])
 
 
 def _rate_range(
@@ -337,4 +365,4 @@ def _is_policed(segment: Flow, finding: _Finding, offset_us: int) -> bool:
         return True
     sent_us = segment.sends["time_us"][segment.sends["lost"]].astype(np.int64) + offset_us
     found = finding.tokens[np.searchsorted(finding.packets.time_us.astype(np.int64), sent_us)]
-    return bool((found < _slack_bytes(finding.limit.rate_mbps / 8e-6)).mean() >= POLICED_SHARE)
+    return bool((found < _slack_bytes(finding.limit.rate_mbps / 8e-6, finding.limit.burst_bytes)).mean() >= POLICED_SHARE)

@@ -3,11 +3,11 @@
 //
 //   e     tokens before a packet: min(B, e + R dt); a packet that passed takes its bytes      (R-TCP 2026, 18 to 20)
 //   y     (e - bytes) / resolution of a lost packet, and the negative of that of one that passed
-//   cost  sum over the packets of min(max(0, y, ln 2 + y / 2), kMostCost)
+//   cost  sum over the packets of min(max(0, y, ln 2 + y / 2), most)
 //
 // The cost is about -ln of the probability of what was observed, if a packet is lost with the logistic probability
-// 1 / (1 + exp((e - bytes) / resolution)). kMostCost bounds the weight of a packet, because some losses have other
-// causes. The resolution covers clocks, the bytes that the bucket counts, and queues in front of it.
+// 1 / (1 + exp((e - bytes) / resolution)). `most` bounds the weight of a packet, because some losses have other causes.
+// The resolution covers clocks, the bytes that the bucket counts, and queues in front of it.
 //
 // After a loss e is at most a packet, because the bucket had no tokens for one. After a packet that passed e is at least
 // minus a packet. So errors of e do not add up.
@@ -25,17 +25,17 @@ struct SentPacket {
     bool lost = false;
 };
 
-// So many bytes, and the tokens of so much time.
-struct ReplayResolution {
-    double bytes = 375, us = 200;
+// The resolution: so many bytes, and the tokens of so much time.
+struct ReplayNoise {
+    double bytes = 375, us = 200, most_cost = 4.6;
 };
 
 class PolicerReplay {
 public:
     // rate: in bytes per second, above 0.
-    PolicerReplay(double rate_bytes_per_s, double bucket_bytes, ReplayResolution resolution)
+    PolicerReplay(double rate_bytes_per_s, double bucket_bytes, ReplayNoise noise)
         : bytes_per_us_(rate_bytes_per_s / 1e6), bucket_(bucket_bytes), tokens_(bucket_bytes),
-          per_resolution_(1 / (resolution.bytes + bytes_per_us_ * resolution.us)) {}
+          per_resolution_(1 / (noise.bytes + bytes_per_us_ * noise.us)), most_cost_(noise.most_cost) {}
 
     // Returns e before the packet.
     double on_packet(const SentPacket& packet) {
@@ -43,7 +43,7 @@ public:
         const double bytes = packet.bytes;
         const double y = (packet.lost ? before - bytes : bytes - before) * per_resolution_;
         last_us_ = packet.time_us;
-        cost_ += std::min(std::max({0.0, y, kLn2 + y / 2}), kMostCost);
+        cost_ += std::min(std::max({0.0, y, kLn2 + y / 2}), most_cost_);
         tokens_ = packet.lost ? std::min(before, bytes) : std::max(before - bytes, -bytes);
         return before;
     }
@@ -51,9 +51,9 @@ public:
     double cost() const { return cost_; }
 
 private:
-    static constexpr double kLn2 = 0.693147, kMostCost = 4.6;
+    static constexpr double kLn2 = 0.693147;
 
-    double bytes_per_us_, bucket_, tokens_, per_resolution_;
+    double bytes_per_us_, bucket_, tokens_, per_resolution_, most_cost_;
     double cost_ = 0;
     std::uint64_t last_us_ = 0;
 };
