@@ -61,7 +61,9 @@ def chunks_of(path: Path) -> list[Chunk]:
             if int(flow.name.rpartition(":")[2]) not in setting.ports:
                 continue
             policed = setting.rate_mbps is not None and row["lost"] > 0
-            error = row["rate_mbps"] / setting.rate_mbps - 1 if policed and row["policed"] and setting.rate_mbps else None
+            error = (
+                row["rate_mbps"] / setting.rate_mbps - 1 if policed and row["policed"] and setting.rate_mbps else None
+            )
             chunks.append(
                 Chunk(path.name, policed, row["policed"], _pd(segment), is_limited and row["lost"] > 0, error)
             )
@@ -130,8 +132,12 @@ def _cells(name: str, row: dict[str, Any]) -> list[str]:
 
 
 @click.command("captures")
-@click.option("--captures", "folder", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder of the .pcap.xz files  [../shared/captures]")
+@click.option(
+    "--captures",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the .pcap.xz files  [../shared/captures]",
+)
 @threads_option
 @enforce_option
 @as_json_option

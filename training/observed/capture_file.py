@@ -53,7 +53,6 @@ class _Interface(NamedTuple):
     link_type: int
     units_per_s: int
     offset_s: int
-    snap_bytes: int
 
 
 class CaptureFile:
@@ -81,7 +80,9 @@ class CaptureFile:
     def _cut(self, error: Exception) -> None:
         if not self.records:
             raise TrainingError(f"{self.path}: the archive is damaged before its first packet: {error}") from error
-        self.remarks.append(f"The archive is damaged or cut off after {self.records} packets, and its rest was left out.")
+        self.remarks.append(
+            f"The archive is damaged or cut off after {self.records} packets, and its rest was left out."
+        )
 
     def _unpacked(self, raw: BinaryIO) -> BinaryIO:
         magic = raw.read(6)
@@ -149,7 +150,9 @@ class CaptureFile:
                 interfaces.append(_interface(body, order))
             elif number == _STATISTICS:
                 self._note_dropped(_options(body[12:-4], order).get(_OPTION_DROPPED), order)
-            elif number in {_ENHANCED, _SIMPLE, _PACKET}:
+            elif number == _SIMPLE:
+                raise TrainingError(f"{self.path}: expected packets with times, got simple packet blocks without")
+            elif number in {_ENHANCED, _PACKET}:
                 record = _packet(number, body, order, interfaces)
                 if record is None:
                     return self._damaged()
@@ -184,23 +187,17 @@ def _options(data: bytes, order: str) -> dict[int, bytes]:
 
 
 def _interface(body: bytes, order: str) -> _Interface:
-    link_type, _, snap_bytes = struct.unpack_from(order + "HHI", body)
+    (link_type,) = struct.unpack_from(order + "H", body)
     options = _options(body[8:-4], order)
     resolution = (options.get(_OPTION_RESOLUTION) or b"\x06")[0]
     units_per_s = 1 << (resolution & 127) if resolution & 128 else 10**resolution
     offset = options.get(_OPTION_OFFSET, b"")
     offset_s = struct.unpack(order + "q", offset)[0] if len(offset) == 8 else 0
-    return _Interface(link_type, units_per_s, offset_s, snap_bytes)
+    return _Interface(link_type, units_per_s, offset_s)
 
 
 def _packet(number: int, body: bytes, order: str, interfaces: list[_Interface]) -> Record | None:
-    """The record of a packet's block; None if the block is damaged. A simple block has no time: 0."""
-    if number == _SIMPLE:
-        if not interfaces:
-            return None
-        (wire_bytes,) = struct.unpack_from(order + "I", body)
-        kept_bytes = min(wire_bytes, interfaces[0].snap_bytes or wire_bytes, len(body) - 8)
-        return Record(0, interfaces[0].link_type, wire_bytes, body[4 : 4 + kept_bytes])
+    """The record of a packet's block; None if the block is damaged."""
     if len(body) < 24:
         return None
     index, high, low, kept_bytes, wire_bytes = struct.unpack_from(order + "IIIII", body)

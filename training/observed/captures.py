@@ -78,9 +78,7 @@ def read_capture(
     return Capture(sorted(flows, key=lambda flow: flow.start_s), file.records, tuple(remarks))
 
 
-def _connections(
-    file: CaptureFile, left_out: Counter[str], advance: Callable[[int], None]
-) -> list[Connection]:
+def _connections(file: CaptureFile, left_out: Counter[str], advance: Callable[[int], None]) -> list[Connection]:
     """All connections, in order of their first packet."""
     found: list[Connection] = []
     current: dict[bytes, tuple[Connection, int]] = {}

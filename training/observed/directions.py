@@ -6,8 +6,9 @@
                that has data never lets that happen, unless the receiver's window was closed.
     limit      APPLICATION after the last packet of a transfer, and after a packet that is not full until the next one;
                RECEIVER if the receiver's window has no room for a packet; NETWORK otherwise
-    vantage    At the sender, data follows an ACK at once, and an ACK follows data after a round trip. At the receiver it
-               is the other way round. The tenths of both delays are compared, and so are those of the handshake.
+    vantage    The handshake shows the delays on both sides of the capture. Without it: at the sender, data follows an
+               ACK at once, and an ACK follows data after a round trip; the 10th percentiles of both are compared. A
+               capture that has fewer of the lost transmissions than it lacks was made behind the bottleneck.
 
 At the receiver, ACKs and data are known, but not the sender's round trip, what is in flight, nor a loss whose
 retransmission was lost too. The RTT there is the time from an ACK to the first data that echoes its timestamp, which
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +30,16 @@ from training.observed.packets import ACK, PACKET, SYN
 from training.observed.scoreboard import Scoreboard
 
 IDLE_S = 0.02
-BETWEEN_SHARE = 0.1  # of the round trip on both sides: captured on the way
+BETWEEN_SHARE, BETWEEN_LEAST_US = 0.1, 1000  # of the round trip, on both sides of the capture
 _MANY = 20_000  # delays that decide on the vantage
 _CHUNK = 65_536
 _WRAP, _HALF = 1 << 32, 1 << 31
 _USUAL_MSS = 1460
 _STAMPS_BYTES = 12
+_AT_RECEIVER = (
+    "The capture was made at the receiver, or behind the bottleneck. There the sender's round trips and what was in "
+    "flight are not known; the RTT is the time from an ACK to the data that echoes its timestamp."
+)
 
 
 @dataclass
@@ -54,12 +60,15 @@ class Connection:
     ends: tuple[bytes, bytes]
     rows: bytearray = field(default_factory=bytearray)
     handshakes: list[Handshake | None] = field(default_factory=lambda: [None, None])
-    closed: bool = False
     options_cut: bool = False
+    disordered: int = 0
 
     def packets(self) -> NDArray[np.void]:
-        """All packets, PACKET [n]."""
-        return np.frombuffer(self.rows, PACKET)
+        """All packets by time, PACKET [n]."""
+        packets = np.frombuffer(bytes(self.rows), PACKET)
+        times_us = packets["time_us"]
+        self.disordered = int((times_us[1:] < times_us[:-1]).sum())
+        return packets[np.argsort(times_us, kind="stable")] if self.disordered else packets
 
 
 def data_packets(packets: NDArray[np.void], direction: int) -> int:
@@ -87,6 +96,7 @@ class _Reader:
         self.ack_to_data_us: list[int] = []
         self._stamps: dict[int, int] = {}
         self._least_rtt_us = 0
+        self._has_sent = False
         self._ack_us = self._idle_us = -1  # of an ACK that no data followed yet; since when nothing was outstanding
         self._asked = False
         self._receiver_rtt_us = 0
@@ -99,9 +109,7 @@ class _Reader:
             return (self.handshake.seq + 1) % _WRAP
         own = self.packets["direction"] == self.direction
         data = self.packets[own & (self.packets["bytes"] > 0)]
-        first = int(data["seq"][0])
-        acks = self.packets[~own & (self.packets["flags"] & ACK > 0)]
-        return min([first, *map(int, acks["ack"][:1])], key=lambda seq: (seq - first + _HALF) % _WRAP)
+        return int(data["seq"][0])
 
     def _offset(self, seq: int) -> int:
         """Unwrapped: the one nearest to the highest byte sent."""
@@ -135,6 +143,7 @@ class _Reader:
                 self._last_sends_us.append(time_us)
             if self._ack_us >= 0 and len(self.ack_to_data_us) < _MANY and not was_idle:
                 self.ack_to_data_us.append(time_us - self._ack_us)
+            self._has_sent = True
             self._limit = Limit.APPLICATION if payload_bytes % self.mss_bytes else Limit.NETWORK
         self._last_sends_us[-1] = time_us
         self._ack_us, self._asked = -1, False
@@ -144,8 +153,7 @@ class _Reader:
             self._stamps = {key: at_us for key, at_us in self._stamps.items() if at_us > sent_us}
 
     def _has_data_again(self, time_us: int) -> bool:
-        board = self.board
-        if len(board.sends) <= 1 or self._idle_us < 0:
+        if not self._has_sent or self._idle_us < 0:
             return False
         return self._asked or time_us - self._idle_us >= max(IDLE_S * 1e6, self._least_rtt_us)
 
@@ -235,7 +243,7 @@ def flow_of(connection: Connection, direction: int, *, name: str, path: Path) ->
     sends["time_us"] = np.maximum.accumulate(sends["time_us"])
     return Flow(
         name=name, source=str(path), kind="capture", steps=steps, sends=sends,
-        transfers_us=np.array(reader.transfers_us, np.int64), vantage="receiver" if vantage == "receiver" else "sender",
+        transfers_us=np.array(reader.transfers_us, np.int64), vantage=vantage,
         mss_bytes=reader.mss_bytes, start_s=reader.start_us / 1e6, has=frozenset(has), remarks=tuple(remarks),
     )  # fmt: skip
 
@@ -247,27 +255,28 @@ def _mark_ends(steps: NDArray[np.void], reader: _Reader) -> None:
         steps["limit"][(times_us > last_us) & (times_us <= next_us)] = Limit.APPLICATION
 
 
-def _vantage(reader: _Reader, connection: Connection, direction: int) -> tuple[str, list[str]]:
+def _vantage(
+    reader: _Reader, connection: Connection, direction: int
+) -> tuple[Literal["sender", "receiver"], list[str]]:
     """Where the capture was made, and what that means."""
-    data_to_ack_us, ack_to_data_us = list(reader.data_to_ack_us), list(reader.ack_to_data_us)
-    first, second = connection.handshakes
-    if first is not None and second is not None and first.acked_us > second.time_us > first.time_us:
-        delays_us = (second.time_us - first.time_us, first.acked_us - second.time_us)
-        data_to_ack_us.append(delays_us[direction])
-        ack_to_data_us.append(delays_us[1 - direction])
-    if not data_to_ack_us or not ack_to_data_us:
-        return "sender", []
-    ahead_us, behind_us = np.percentile(data_to_ack_us, 10), np.percentile(ack_to_data_us, 10)
-    if ahead_us < behind_us:
-        return "receiver", [
-            "The capture was made at or near the receiver. What was in flight and the sender's round trips are not known "
-            "there; the RTT is the time from an ACK to the data that echoes its timestamp."
-        ]
-    if behind_us > BETWEEN_SHARE * (ahead_us + behind_us):
-        return "between", [
-            f"The capture was made on the way: its RTTs leave out about {behind_us / 1000:.1f} ms between it and the sender."
-        ]
+    delays_us = _delays_us(reader, connection, direction)
+    if reader.board.filled > sum(send[4] for send in reader.board.sends) or (delays_us and delays_us[0] < delays_us[1]):
+        return "receiver", [_AT_RECEIVER]
+    if delays_us and delays_us[1] > max(BETWEEN_SHARE * sum(delays_us), BETWEEN_LEAST_US):
+        delay_ms = f"{delays_us[1] / 1000:.1f} ms"
+        return "sender", [f"The capture was made on the way: its RTTs leave out {delay_ms} between sender and capture."]
     return "sender", []
+
+
+def _delays_us(reader: _Reader, connection: Connection, direction: int) -> tuple[float, float] | None:
+    """The delays from the capture to the receiver and back, and to the sender and back."""
+    client, server = connection.handshakes
+    if client is not None and server is not None and server.acked_us > server.time_us > client.time_us:
+        delays_us = (server.time_us - client.time_us, server.acked_us - server.time_us)
+        return delays_us[direction], delays_us[1 - direction]
+    if not reader.data_to_ack_us or not reader.ack_to_data_us:
+        return None
+    return float(np.percentile(reader.data_to_ack_us, 10)), float(np.percentile(reader.ack_to_data_us, 10))
 
 
 def _remarks(reader: _Reader, connection: Connection) -> list[str]:
@@ -279,8 +288,8 @@ def _remarks(reader: _Reader, connection: Connection) -> list[str]:
         )
     if board.unseen_bytes:
         words.append(
-            f"{board.unseen_bytes} bytes of data are missing from the capture, which dropped their packets. Losses among "
-            "them are not counted."
+            f"{board.unseen_bytes} bytes of data are missing from the capture, which dropped their packets. Losses of "
+            "these are not counted."
         )
     if board.offloaded:
         words.append(
@@ -291,7 +300,6 @@ def _remarks(reader: _Reader, connection: Connection) -> list[str]:
         words.append(f"{board.copies} packets were captured twice, and count once.")
     if connection.options_cut:
         words.append("The capture cut the TCP options: selective ACKs and timestamps may be missing.")
-    if reader.packets["time_us"].max() == 0:
-        words.append("The capture has no times.")
+    if connection.disordered:
+        words.append(f"{connection.disordered} packets were not in the order of their times, and were sorted.")
     return words
-

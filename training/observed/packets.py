@@ -139,7 +139,7 @@ def _of_ipv4(frame: bytes, at: int, wire_bytes: int, left_out: Counter[str]) -> 
     # A sender that offloads may leave the length to the network card.
     total_bytes = total_bytes or wire_bytes - at
     ends = frame[at + 12 : at + 16], frame[at + 16 : at + 20]
-    return _of_tcp(frame, at + header_bytes, total_bytes - header_bytes, ends, ip_id, left_out)
+    return _of_tcp(frame, at + header_bytes, total_bytes - header_bytes, ends=ends, ip_id=ip_id, left_out=left_out)
 
 
 def _of_ipv6(frame: bytes, at: int, wire_bytes: int, left_out: Counter[str]) -> Segment | None:
@@ -156,14 +156,16 @@ def _of_ipv6(frame: bytes, at: int, wire_bytes: int, left_out: Counter[str]) -> 
         protocol, header_at = frame[header_at], header_at + ((size + 2) * 4 if protocol == 51 else (size + 1) * 8)
     if protocol != _TCP:
         fragment = protocol == _FRAGMENT
-        left_out["fragments of IP packets" if fragment else _PROTOCOLS.get(protocol, f"of IP's protocol {protocol}")] += 1
+        left_out[
+            "fragments of IP packets" if fragment else _PROTOCOLS.get(protocol, f"of IP's protocol {protocol}")
+        ] += 1
         return None
     ends = frame[at + 8 : at + 24], frame[at + 24 : at + 40]
-    return _of_tcp(frame, header_at, end_at - header_at, ends, 0, left_out)
+    return _of_tcp(frame, header_at, end_at - header_at, ends=ends, ip_id=0, left_out=left_out)
 
 
 def _of_tcp(
-    frame: bytes, at: int, segment_bytes: int, ends: tuple[bytes, bytes], ip_id: int, left_out: Counter[str]
+    frame: bytes, at: int, segment_bytes: int, *, ends: tuple[bytes, bytes], ip_id: int, left_out: Counter[str]
 ) -> Segment | None:
     if at + 20 > len(frame):
         left_out["cut off within their headers"] += 1

@@ -20,6 +20,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 REORDERED_PKTS = 3
+LATE_US = 1000  # a hole that is filled so soon was no loss
 _COMPACT = 8192
 _UNSEEN = -1
 
@@ -51,6 +52,7 @@ class Scoreboard:
     retransmissions: int = 0
     needless: int = 0
     unseen_bytes: int = 0
+    filled: int = 0  # holes that a retransmission filled
     offloaded: int = 0  # captured packets above the MSS
     copies: int = 0  # packets that were captured twice
     keepalives: int = 0
@@ -142,12 +144,13 @@ class Scoreboard:
 
     def _fill(self, piece: Piece, time_us: int, stamp: int | None, ip_id: int) -> None:
         """A hole is filled: by a packet that was only late, or by a retransmission."""
-        late = stamp is not None and piece.stamp is not None and stamp == piece.stamp or time_us - piece.time_us < 1000
+        late = (stamp is not None and stamp == piece.stamp) or time_us - piece.time_us < LATE_US
         self.unseen_bytes -= piece.end - piece.start
         self.sends.append([time_us, piece.start, piece.end - piece.start, 0 if late else 1, 0])
         piece.send = len(self.sends) - 1
         piece.time_us, piece.stamp, piece.ip_id = time_us, stamp, ip_id
         if not late:
+            self.filled += 1
             piece.transmissions += 1
             self.retransmissions += 1
 
@@ -170,7 +173,7 @@ class Scoreboard:
         """An ACK up to an offset, with selective blocks of offsets, and the timestamp that it echoes."""
         self.rtt_us = 0
         newest_us = -1
-        if blocks and (blocks[0][0] < offset or len(blocks) > 1 and _within(blocks[0], blocks[1])):
+        if blocks and (blocks[0][0] < offset or (len(blocks) > 1 and _within(blocks[0], blocks[1]))):
             self._note_duplicate(*blocks[0])
             blocks = blocks[1:]
         if offset > self.next_offset:
