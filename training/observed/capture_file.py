@@ -10,14 +10,13 @@ all of them, gives no length on the wire, and does not report a record that was 
 
 from __future__ import annotations
 
-import gzip
 import io
 import lzma
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple
 
 from training.errors import TrainingError
 
@@ -55,6 +54,47 @@ class _Interface(NamedTuple):
     offset_s: int
 
 
+class _Archive(io.RawIOBase):
+    """What an archive of gzip or xz holds, up to where it is cut off or damaged."""
+
+    def __init__(self, file: BinaryIO, make: Callable[[], Any]) -> None:
+        self._file, self._make = file, make
+        self._unpacker = make()
+        self._ready = b""
+        self.is_cut = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            packed = self._unpacker.unused_data if self._unpacker.eof else b""
+            packed = packed or self._file.read(_BUFFER_BYTES)
+            if not packed:
+                self.is_cut |= not self._unpacker.eof
+                return 0
+            if self._unpacker.eof:  # several archives after each other
+                self._unpacker = self._make()
+            try:
+                self._ready = self._unpacker.decompress(packed)
+            except (lzma.LZMAError, zlib.error):
+                self.is_cut = True
+                return 0
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+
+def _unpacked(file: BinaryIO) -> _Archive | None:
+    """The content of an archive; None: the file is none."""
+    magic = file.read(6)
+    file.seek(0)
+    if magic.startswith(b"\x1f\x8b"):
+        return _Archive(file, lambda: zlib.decompressobj(wbits=31))
+    return _Archive(file, lzma.LZMADecompressor) if magic == b"\xfd7zXZ\x00" else None
+
+
 class CaptureFile:
     """The records of a file, as an iterator. After it ended, `remarks` names what was damaged or dropped.
 
@@ -69,29 +109,12 @@ class CaptureFile:
     def __iter__(self) -> Iterator[Record]:
         try:
             with self.path.open("rb") as raw:
-                yield from self._records(self._unpacked(raw))
+                archive = _unpacked(raw)
+                yield from self._records(raw if archive is None else io.BufferedReader(archive, _BUFFER_BYTES))
         except OSError as error:
-            if not isinstance(error, gzip.BadGzipFile):
-                raise TrainingError(f"{self.path}: cannot be read: {error.strerror or error}") from error
-            self._cut(error)
-        except (EOFError, lzma.LZMAError, zlib.error) as error:
-            self._cut(error)
-
-    def _cut(self, error: Exception) -> None:
-        if not self.records:
-            raise TrainingError(f"{self.path}: the archive is damaged before its first packet: {error}") from error
-        self.remarks.append(
-            f"The archive is damaged or cut off after {self.records} packets, and its rest was left out."
-        )
-
-    def _unpacked(self, raw: BinaryIO) -> BinaryIO:
-        magic = raw.read(6)
-        raw.seek(0)
-        if magic.startswith(b"\x1f\x8b"):
-            return cast("BinaryIO", io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER_BYTES))
-        if magic == b"\xfd7zXZ\x00":
-            return cast("BinaryIO", io.BufferedReader(lzma.LZMAFile(raw), _BUFFER_BYTES))
-        return raw
+            raise TrainingError(f"{self.path}: cannot be read: {error.strerror or error}") from error
+        if archive is not None and archive.is_cut:
+            self.remarks.append(f"The archive is cut off or damaged after {self.records} packets.")
 
     def _records(self, file: BinaryIO) -> Iterator[Record]:
         magic = file.read(4)

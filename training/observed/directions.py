@@ -72,8 +72,8 @@ class Connection:
 
 
 def data_packets(packets: NDArray[np.void], direction: int) -> int:
-    """The packets with data of a direction."""
-    return int(((packets["direction"] == direction) & (packets["bytes"] > 0)).sum())
+    """The packets with data of a direction; longer ones than usual count as several."""
+    return int((-(-packets["bytes"][packets["direction"] == direction].astype(np.int64) // _USUAL_MSS)).sum())
 
 
 class _Reader:
@@ -98,7 +98,7 @@ class _Reader:
         self._least_rtt_us = 0
         self._has_sent = False
         self._ack_us = self._idle_us = -1  # of an ACK that no data followed yet; since when nothing was outstanding
-        self._asked = False
+        self._asked = self._was_closed = False  # since the last data
         self._receiver_rtt_us = 0
         self._limit = Limit.NETWORK
         self._last_sends_us = [0]
@@ -146,7 +146,7 @@ class _Reader:
             self._has_sent = True
             self._limit = Limit.APPLICATION if payload_bytes % self.mss_bytes else Limit.NETWORK
         self._last_sends_us[-1] = time_us
-        self._ack_us, self._asked = -1, False
+        self._ack_us, self._asked, self._was_closed = -1, False, False
         sent_us = self._stamps.get(echo) if stamped else None
         if sent_us is not None:
             self._receiver_rtt_us = max(time_us - sent_us, 1)
@@ -155,7 +155,9 @@ class _Reader:
     def _has_data_again(self, time_us: int) -> bool:
         if not self._has_sent or self._idle_us < 0:
             return False
-        return self._asked or time_us - self._idle_us >= max(IDLE_S * 1e6, self._least_rtt_us)
+        if self._asked:
+            return True
+        return not self._was_closed and time_us - self._idle_us >= max(IDLE_S * 1e6, self._least_rtt_us)
 
     def _came_back(self, row: tuple[int, ...]) -> None:
         time_us, _, ack, payload_bytes, stamp, echo, window, _, _, _, stamped, sacks, *edges = row
@@ -178,6 +180,7 @@ class _Reader:
         if board.outstanding_bytes == 0 and (self._idle_us < 0 or board.delivered_bytes > before):
             self._idle_us = time_us
         self._asked |= payload_bytes > 0
+        self._was_closed |= window << self.scale < self.mss_bytes
         self._add_step(time_us, offset, window)
 
     def _is_fin(self, ack: int) -> bool:
@@ -252,7 +255,8 @@ def _mark_ends(steps: NDArray[np.void], reader: _Reader) -> None:
     """After its last packet, a transfer has nothing to send."""
     for last_us, next_us in zip(reader._last_sends_us, [*reader.transfers_us[1:], np.iinfo(np.int64).max], strict=True):
         times_us = steps["time_us"].astype(np.int64)
-        steps["limit"][(times_us > last_us) & (times_us <= next_us)] = Limit.APPLICATION
+        at_end = (times_us > last_us) & (times_us <= next_us) & (steps["limit"] != Limit.RECEIVER)
+        steps["limit"][at_end] = Limit.APPLICATION
 
 
 def _vantage(

@@ -2,7 +2,9 @@
 """Searches the policer {R, B} that explains best which packets of a client were lost.
 
 The engine compares policers with the packets (emulation/cpp/path/policer_replay.hpp). This module gives it the packets
-of all flows in order, and searches a grid of rates and buckets: first a wide one, then a fine one around its best pair.
+of all flows in order, and searches a grid of rates and buckets: first a wide one, then a fine one near its best pair.
+A capture at the sender shows bursts as the network card takes them. On a line of the wrong rate they would fit a
+policer of a higher rate, so that the line is searched, too.
 
 Rates are bytes/s and buckets bytes, of IP packets.
 """
@@ -10,7 +12,7 @@ Rates are bytes/s and buckets bytes, of IP packets.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +21,16 @@ from emulation import _engine
 from training.observed.flow import Flow
 
 BEST_NATS, SAME_NATS = 1.0, 5.0  # rates that explain the losses as well, and nearly as well
-RESOLUTIONS = ((375.0, 200.0), (750.0, 1000.0), (1500.0, 4000.0))  # bytes, us: an exact path, and others with jitter
+RESOLUTIONS_BYTES = (600.0, 1500.0, 4000.0)  # of an exact path, and of others with jitter
+LINES_MBPS = (None, 1000.0, 300.0, 100.0, 30.0)  # between the capture and the policer; None: faster
 
 _LEAST_BUCKET_BYTES, _BUCKET_STEP, _RATE_STEP = 3000.0, 1.6, 1.04
 _BELOW, _ABOVE = 2.0, 2.5  # how far the search goes beyond the rates where it begins
+_NEAR_LEAST = (0.97, 1.0, 1.03)
 _SEARCHES = 4
 _OTHER_CAUSE_NATS = 2.0
 _HEADER_BYTES, _IPV6_BYTES = 52, 20  # IPv4, TCP and its timestamps; what IPv6 has more
 _LEAST_OFFLOADED, _WHOLE = 5, 0.9
-
-Resolution = tuple[float, float]
 
 
 def header_bytes(flow: Flow) -> int:
@@ -56,16 +58,31 @@ class Packets:
         return float(count * np.log(count) - lost * np.log(lost) - (count - lost) * np.log(max(count - lost, 1)))
 
     def costs(
-        self, rates: NDArray[np.float64], buckets: NDArray[np.float64], resolution: Resolution
+        self, rates: NDArray[np.float64], buckets: NDArray[np.float64], resolution_bytes: float
     ) -> NDArray[np.float64]:
-        """The costs of all pairs [rates, buckets], in bytes/s and bytes."""
-        pairs = np.meshgrid(rates, buckets, indexing="ij")
+        """The costs of rates [n] with buckets [n, k], [n, k]."""
         # A loss with another cause must not cost less than at random.
         most_cost = self.random_cost / int(self.lost.sum()) + _OTHER_CAUSE_NATS
         found = _engine.policer_costs(
-            self.time_us, self.bytes, self.lost, pairs[0].ravel(), pairs[1].ravel(), *resolution, most_cost
-        )
-        return np.asarray(found).reshape(len(rates), len(buckets))
+            self.time_us, self.bytes, self.lost, np.repeat(rates, buckets.shape[1]), buckets.ravel(), resolution_bytes,
+            most_cost,
+        )  # fmt: skip
+        return np.asarray(found).reshape(buckets.shape)
+
+    def over_line(self, line_mbps: float) -> Packets:
+        """The packets as they come over a line of this rate, which a capture at the sender does not show."""
+        spent_us = np.cumsum(self.bytes * 8 / line_mbps)
+        time_us = spent_us + np.maximum.accumulate(self.time_us - spent_us)
+        return replace(self, time_us=np.rint(time_us - time_us[0] + self.time_us[0]).astype(np.uint64))
+
+    def least_buckets(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The least bucket, by rate [n], through which all packets that were not lost pass (R-TCP 2026, equation 4)."""
+        passed_bytes = np.cumsum(np.where(self.lost, 0, self.bytes))
+        found = np.empty(len(rates))
+        for at, rate in enumerate(rates):
+            unused = rate * (self.time_us - self.time_us[0]) / 1e6 - passed_bytes
+            found[at] = (np.maximum.accumulate(unused + self.bytes) - unused).max()
+        return found
 
 
 def packets_of(group: Sequence[Flow]) -> tuple[Packets, list[NDArray[np.int64]]]:
@@ -116,40 +133,64 @@ def _spread(low: float, high: float, step: float) -> NDArray[np.float64]:
     return found
 
 
-def coarse(packets: Packets, low: float, high: float) -> tuple[float, float]:
-    """About the rate in bytes/s and the bucket that explain the losses best. low, high: where to begin."""
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The policer that explains the losses best. packets: over the line that does so."""
+
+    packets: Packets
+    rate: float
+    bucket: float
+    cost: float
+    resolution_bytes: float
+
+    def tokens(self) -> NDArray[np.float64]:
+        """The tokens at each packet, in bytes, [n]."""
+        packets = self.packets
+        return np.asarray(_engine.policer_tokens(packets.time_us, packets.bytes, packets.lost, self.rate, self.bucket))
+
+    def again(self, resolution_bytes: float) -> Fit:
+        """The best one near this one, with another resolution."""
+        rates = self.rate * np.linspace(1 / _RATE_STEP, _RATE_STEP, 33)
+        return _best(self.packets, rates, self.bucket * _BUCKET_STEP ** np.linspace(-0.6, 0.6, 9), resolution_bytes)
+
+
+def search(packets: Packets, low: float, high: float) -> Fit:
+    """The best fit. low, high: rates where the search begins."""
+    lines = [packets if line is None else packets.over_line(line) for line in LINES_MBPS]
+    fits = (_coarse(line, low, high).again(RESOLUTIONS_BYTES[0]) for line in lines)
+    return min(fits, key=lambda fit: fit.cost)
+
+
+def _coarse(packets: Packets, low: float, high: float) -> Fit:
     buckets = _spread(_LEAST_BUCKET_BYTES, max(float(packets.bytes.sum()), 2 * _LEAST_BUCKET_BYTES), _BUCKET_STEP)
     low, high = low / _BELOW, high * _ABOVE
     for _ in range(_SEARCHES):
         rates = _spread(low, high, _RATE_STEP)
-        rate, bucket, _cost = _best(packets, rates, buckets, RESOLUTIONS[0])
-        if rate < rates[-3]:
+        fit = _best(packets, rates, buckets, RESOLUTIONS_BYTES[0])
+        if fit.rate < rates[-3]:
             break
         low, high = high / _BELOW, high * _ABOVE
-    return rate, bucket
+    return fit
 
 
-def fine(packets: Packets, rate: float, bucket: float, resolution: Resolution) -> tuple[float, float, float]:
-    """The rate and the bucket near these that explain the losses best, and their cost."""
-    rates = rate * np.linspace(1 / _RATE_STEP, _RATE_STEP, 33)
-    return _best(packets, rates, bucket * _BUCKET_STEP ** np.linspace(-0.6, 0.6, 9), resolution)
-
-
-def _best(
-    packets: Packets, rates: NDArray[np.float64], buckets: NDArray[np.float64], resolution: Resolution
-) -> tuple[float, float, float]:
-    """The rate and the bucket that explain the losses best, and their cost."""
-    costs = packets.costs(rates, buckets, resolution)
-    i, j = np.unravel_index(np.argmin(costs), costs.shape)
-    return float(rates[i]), float(buckets[j]), float(costs[i, j])
-
-
-def rates_alike(
-    packets: Packets, rate: float, bucket: float, cost: float, resolution: Resolution
-) -> tuple[float, float, float]:
+def rates_alike(fit: Fit) -> tuple[float, float, float]:
     """The middle of the rates that explain the losses as well, and the ends of those that do so nearly."""
-    rates = np.append(_spread(rate / 4, rate * 4, _RATE_STEP), rate)
-    more = packets.costs(rates, bucket * np.linspace(0.9, 1.1, 9), resolution).min(axis=1) - cost
+    rates = np.append(_spread(fit.rate / 4, fit.rate * 4, _RATE_STEP), fit.rate)
+    buckets = _tried(fit.packets, rates, fit.bucket * np.linspace(0.9, 1.1, 9))
+    more = fit.packets.costs(rates, buckets, fit.resolution_bytes).min(axis=1) - fit.cost
     best, same = rates[more <= BEST_NATS], rates[more <= SAME_NATS]
-    middle = float(np.sqrt(best.min(initial=rate) * best.max(initial=rate)))
-    return middle, float(same.min(initial=rate)), float(same.max(initial=rate))
+    middle = float(np.sqrt(best.min(initial=fit.rate) * best.max(initial=fit.rate)))
+    return middle, float(same.min(initial=fit.rate)), float(same.max(initial=fit.rate))
+
+
+def _tried(packets: Packets, rates: NDArray[np.float64], buckets: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Buckets that are tried with each rate: these, and some near the least one."""
+    near = np.outer(packets.least_buckets(rates), _NEAR_LEAST)
+    return np.concatenate([np.broadcast_to(buckets, (len(rates), len(buckets))), near], axis=1)
+
+
+def _best(packets: Packets, rates: NDArray[np.float64], buckets: NDArray[np.float64], resolution_bytes: float) -> Fit:
+    tried = _tried(packets, rates, buckets)
+    costs = packets.costs(rates, tried, resolution_bytes)
+    i, j = np.unravel_index(np.argmin(costs), costs.shape)
+    return Fit(packets, float(rates[i]), float(tried[i, j]), float(costs[i, j]), resolution_bytes)

@@ -36,14 +36,14 @@ from emulation import _engine
 from kmod.abi import ALGORITHMS
 from training.observed.flow import Flow
 from training.observed.policer_search import (
-    RESOLUTIONS,
+    RESOLUTIONS_BYTES,
+    Fit,
     Packets,
-    coarse,
-    fine,
     header_bytes,
     offset_us,
     packets_of,
     rates_alike,
+    search,
 )
 
 # The detector protects a sender from a cap that is not needed. Afterwards there is nothing to protect, so that any loss
@@ -211,18 +211,18 @@ def _by_packets(group: Sequence[Flow], estimates: NDArray[np.float64]) -> _Findi
     packets, places = packets_of(group)
     if not packets.lost.any():
         return None
-    near = coarse(packets, float(estimates.min()), float(estimates.max()))
-    for resolution in RESOLUTIONS:
-        rate, bucket, cost = fine(packets, *near, resolution)
-        tokens = np.asarray(_engine.policer_tokens(packets.time_us, packets.bytes, packets.lost, rate, bucket))
-        empty = tokens < packets.bytes + _slack_bytes(rate, bucket)
+    fit = search(packets, float(estimates.min()), float(estimates.max()))
+    for resolution_bytes in RESOLUTIONS_BYTES:
+        fit = fit.again(resolution_bytes)
+        tokens = fit.tokens()
+        empty = tokens < packets.bytes + _slack_bytes(fit.rate, fit.bucket)
         explained = float(empty[packets.lost].mean())
-        if explained < EXPLAINED or packets.random_cost - cost < EVIDENCE_NATS:
+        if explained < EXPLAINED or packets.random_cost - fit.cost < EVIDENCE_NATS:
             continue
-        likely, low, high = rates_alike(packets, rate, bucket, cost, resolution)
-        if _is_queue(group, packets, tokens, rate, bucket) or (high > UNSURE * low and _is_slow(group)):
+        rate, low, high = rates_alike(fit)
+        if _is_queue(group, packets, tokens, fit) or (high > UNSURE * low and _is_slow(group)):
             return None
-        limit = RateLimit(likely * 8e-6, round(bucket), (low * 8e-6, high * 8e-6), "packets", explained)
+        limit = RateLimit(rate * 8e-6, round(fit.bucket), (low * 8e-6, high * 8e-6), "packets", explained)
         return _Finding(limit, {id(flow): empty[place] for flow, place in zip(group, places, strict=True)})
     return None
 
@@ -231,16 +231,16 @@ def _slack_bytes(rate: float, bucket: float) -> float:
     return max(min(SLACK_PKTS * 1500 + rate * SLACK_MS / 1000, bucket / 2 - 1500), 0.0)
 
 
-def _is_queue(group: Sequence[Flow], packets: Packets, tokens: NDArray[np.float64], rate: float, bucket: float) -> bool:
+def _is_queue(group: Sequence[Flow], packets: Packets, tokens: NDArray[np.float64], fit: Fit) -> bool:
     """Whether packets that found few tokens were delayed as by a queue."""
     rtt_ms, found = _rtts(group, packets, tokens)
-    few, many = rtt_ms[found < bucket / 4], rtt_ms[found > bucket * 3 / 4]
+    few, many = rtt_ms[found < fit.bucket / 4], rtt_ms[found > fit.bucket * 3 / 4]
     if len(few) < _LEAST_SAMPLES or len(many) < _LEAST_SAMPLES:
-        few, many = rtt_ms[found < bucket / 2], np.array([rtt_ms.min(initial=np.inf)])
+        few, many = rtt_ms[found < fit.bucket / 2], np.array([rtt_ms.min(initial=np.inf)])
         if len(few) < _LEAST_SAMPLES:
             return False
     delay_ms = float(np.median(few) - np.median(many))
-    return delay_ms > max(QUEUED_MS, QUEUED_SHARE * 0.75 * bucket / rate * 1000)
+    return delay_ms > max(QUEUED_MS, QUEUED_SHARE * 0.75 * fit.bucket / fit.rate * 1000)
 
 
 def _rtts(

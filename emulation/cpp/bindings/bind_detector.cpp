@@ -98,7 +98,7 @@ std::vector<SentPacket> packets_of(const Column<std::uint64_t>& time_us, const C
 nb::ndarray<nb::numpy, double> costs(const Column<std::uint64_t>& time_us, const Column<std::uint32_t>& bytes,
                                      const Column<bool>& lost, const Column<double>& rates_bytes_per_s,
                                      const Column<double>& buckets_bytes, double resolution_bytes,
-                                     double resolution_us, double most_cost) {
+                                     double most_cost) {
     const std::vector<SentPacket> packets = packets_of(time_us, bytes, lost);
     expect_length(buckets_bytes.size(), rates_bytes_per_s.size());
     std::vector<double> out(rates_bytes_per_s.size());
@@ -106,7 +106,7 @@ nb::ndarray<nb::numpy, double> costs(const Column<std::uint64_t>& time_us, const
         nb::gil_scoped_release release;
         for (std::size_t i = 0; i < out.size(); ++i)
             out[i] = replay_cost(packets, PolicerReplay(rates_bytes_per_s.data()[i], buckets_bytes.data()[i],
-                                                        {resolution_bytes, resolution_us, most_cost}));
+                                                        {resolution_bytes, most_cost}));
     }
     return owned(std::move(out));
 }
@@ -128,7 +128,7 @@ void bind_detector(nb::module_& m) {
           "LIMITED; estimate_bytes_per_s, 0 before the trigger. transfers_us: when the application had data again. "
           "params: of rtcp_cubic, in the order of params.def.");
     m.def("policer_costs", &costs, "time_us"_a, "bytes"_a, "lost"_a, "rates_bytes_per_s"_a, "buckets_bytes"_a,
-          "resolution_bytes"_a, "resolution_us"_a, "most_cost"_a,
+          "resolution_bytes"_a, "most_cost"_a,
           "How badly each policer {rate, bucket} explains which packets were lost, in nats (path/policer_replay.hpp).");
     m.def("policer_tokens", &tokens, "time_us"_a, "bytes"_a, "lost"_a, "rate_bytes_per_s"_a, "bucket_bytes"_a,
           "The tokens of a policer before each packet, in bytes.");

@@ -7,7 +7,8 @@
 //
 // The cost is about -ln of the probability of what was observed, if a packet is lost with the logistic probability
 // 1 / (1 + exp((e - bytes) / resolution)). `most` bounds the weight of a packet, because some losses have other causes.
-// The resolution covers clocks, the bytes that the bucket counts, and queues in front of it.
+// The resolution covers clocks, the bytes that the bucket counts, and queues in front of it. It is the same for all rates,
+// because a wider one costs less.
 //
 // After a loss e is at most a packet, because the bucket had no tokens for one. After a packet that passed e is at least
 // minus a packet. So errors of e do not add up.
@@ -25,9 +26,8 @@ struct SentPacket {
     bool lost = false;
 };
 
-// The resolution: so many bytes, and the tokens of so much time.
 struct ReplayNoise {
-    double bytes = 375, us = 200, most_cost = 4.6;
+    double resolution_bytes = 600, most_cost = 4.6;
 };
 
 class PolicerReplay {
@@ -35,7 +35,7 @@ public:
     // rate: in bytes per second, above 0.
     PolicerReplay(double rate_bytes_per_s, double bucket_bytes, ReplayNoise noise)
         : bytes_per_us_(rate_bytes_per_s / 1e6), bucket_(bucket_bytes), tokens_(bucket_bytes),
-          per_resolution_(1 / (noise.bytes + bytes_per_us_ * noise.us)), most_cost_(noise.most_cost) {}
+          per_resolution_(1 / noise.resolution_bytes), most_cost_(noise.most_cost) {}
 
     // Returns e before the packet.
     double on_packet(const SentPacket& packet) {
