@@ -17,6 +17,8 @@ holds the sender's own delay too, and is only good for the least RTT.
 
 from __future__ import annotations
 
+import struct
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,17 +27,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from training.observed.flow import SEND, STEP, Flow, Limit
+from training.observed.flow import STEP, Flow, Limit
 from training.observed.packets import ACK, PACKET, SYN
 from training.observed.scoreboard import Scoreboard
 
 IDLE_S = 0.02
-BETWEEN_SHARE, BETWEEN_LEAST_US = 0.1, 1000  # of the round trip, on both sides of the capture
+BETWEEN_SHARE, BETWEEN_LEAST_US = 0.1, 1000  # of the round trip; less than that tells nothing of the vantage
 _MANY = 20_000  # delays that decide on the vantage
 _CHUNK = 65_536
 _WRAP, _HALF = 1 << 32, 1 << 31
 _USUAL_MSS = 1460
 _STAMPS_BYTES = 12
+_STEP = struct.Struct("<QQQIQB")  # a row of STEP
 _AT_RECEIVER = (
     "The capture was made at the receiver, or behind the bottleneck. There the sender's round trips and what was in "
     "flight are not known; the RTT is the time from an ACK to the data that echoes its timestamp."
@@ -89,8 +92,8 @@ class _Reader:
         self.scale = max(self.peer.scale, 0) if self.handshake and self.peer and self.handshake.scale >= 0 else 0
         self.scale_known = self.handshake is not None and self.peer is not None
         self.start_us = int(self.packets["time_us"][0])
-        self.steps: list[tuple[int, int, int, int, int, int]] = []
-        self.receiver_rtts_us: list[int] = []
+        self.steps = bytearray()  # rows of STEP
+        self.receiver_rtts_us = array("I")
         self.transfers_us = [0]
         self.data_to_ack_us: list[int] = []
         self.ack_to_data_us: list[int] = []
@@ -192,8 +195,8 @@ class _Reader:
         if limit == Limit.NETWORK and 0 <= self._window_end < board.next_offset + self.mss_bytes:
             limit = Limit.RECEIVER
         self._window_end = offset + (window << self.scale) if self.scale_known or not window else -1
-        self.steps.append(
-            (time_us, board.delivered_bytes, board.retransmissions, board.rtt_us, board.inflight_bytes, limit)
+        self.steps += _STEP.pack(
+            time_us, board.delivered_bytes, board.retransmissions, board.rtt_us, board.inflight_bytes, limit
         )
         self.receiver_rtts_us.append(self._receiver_rtt_us)
         self._receiver_rtt_us = 0
@@ -230,19 +233,17 @@ def flow_of(connection: Connection, direction: int, *, name: str, path: Path) ->
     reader.read()
     if not reader.steps or not reader.board.delivered_bytes:
         return None
-    steps = np.array(reader.steps, STEP)
+    steps = np.frombuffer(bytes(reader.steps), STEP).copy()
     steps["time_us"] = np.maximum.accumulate(steps["time_us"])
     _mark_ends(steps, reader)
-    vantage, words = _vantage(reader, connection, direction)
+    vantage, words = _vantage(reader, _delays_us(reader, connection, direction))
     has = set(STEP.names or ())
     remarks = [*words, *_remarks(reader, connection)]
     if vantage == "receiver":
         steps["rtt_us"] = reader.receiver_rtts_us
         steps["inflight_bytes"] = 0
         has.discard("inflight_bytes")
-    sends = np.zeros(len(reader.board.sends), SEND)
-    for column, values in zip(SEND.names or (), zip(*reader.board.sends, strict=True), strict=True):
-        sends[column] = values
+    sends = reader.board.sends.rows()
     sends["time_us"] = np.maximum.accumulate(sends["time_us"])
     return Flow(
         name=name, source=str(path), kind="capture", steps=steps, sends=sends,
@@ -259,12 +260,10 @@ def _mark_ends(steps: NDArray[np.void], reader: _Reader) -> None:
         steps["limit"][at_end] = Limit.APPLICATION
 
 
-def _vantage(
-    reader: _Reader, connection: Connection, direction: int
-) -> tuple[Literal["sender", "receiver"], list[str]]:
+def _vantage(reader: _Reader, delays_us: tuple[float, float] | None) -> tuple[Literal["sender", "receiver"], list[str]]:
     """Where the capture was made, and what that means."""
-    delays_us = _delays_us(reader, connection, direction)
-    if reader.board.filled > sum(send[4] for send in reader.board.sends) or (delays_us and delays_us[0] < delays_us[1]):
+    lost = int(reader.board.sends.rows()["lost"].sum())
+    if reader.board.filled > lost or (delays_us and delays_us[1] - delays_us[0] > BETWEEN_LEAST_US):
         return "receiver", [_AT_RECEIVER]
     if delays_us and delays_us[1] > max(BETWEEN_SHARE * sum(delays_us), BETWEEN_LEAST_US):
         delay_ms = f"{delays_us[1] / 1000:.1f} ms"

@@ -16,13 +16,20 @@ Offsets count bytes from the first byte of the stream. They are unwrapped, and m
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.observed.flow import SEND
 
 REORDERED_PKTS = 3
 LATE_US = 1000  # a hole that is filled so soon was no loss
 _COMPACT = 8192
 _UNSEEN = -1
+_SEND = struct.Struct("<QQI??")  # a row of SEND
 
 
 @dataclass(slots=True)
@@ -40,12 +47,32 @@ class Piece:
     presumed_lost: bool = False
 
 
+class Sends:
+    """Transmissions, as bytes: an object each would take ten times the memory."""
+
+    def __init__(self) -> None:
+        self._rows = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._rows) // _SEND.size
+
+    def add(self, time_us: int, start: int, end: int, *, again: bool) -> None:
+        self._rows += _SEND.pack(time_us, start, end - start, again, 0)
+
+    def mark(self, at: int, *, lost: bool) -> None:
+        self._rows[(at + 1) * _SEND.size - 1] = lost
+
+    def rows(self) -> NDArray[np.void]:
+        """Rows of SEND, [m], in the order in which they were added."""
+        return np.frombuffer(bytes(self._rows), SEND).copy()
+
+
 @dataclass
 class Scoreboard:
-    """mss_bytes: payload of a full packet. sends: rows of SEND but for its times, see rows()."""
+    """mss_bytes: payload of a full packet. sends: all transmissions."""
 
     mss_bytes: int
-    sends: list[list[int]] = field(default_factory=list)  # time_us, offset, bytes, retransmission, lost
+    sends: Sends = field(default_factory=Sends)
     next_offset: int = 0  # after the highest byte sent
     acked_offset: int = 0  # below it all is acknowledged
     delivered_bytes: int = 0
@@ -106,7 +133,7 @@ class Scoreboard:
             stop = min(start + self.mss_bytes, end)
             send = len(self.sends) if seen else _UNSEEN
             if seen:
-                self.sends.append([time_us, start, stop - start, 0, 0])
+                self.sends.add(time_us, start, stop, again=False)
             self._pieces.append(Piece(start, stop, time_us, send, stamp, ip_id))
             self._starts.append(start)
             start = stop
@@ -127,7 +154,7 @@ class Scoreboard:
         """All of it was acknowledged before."""
         while start < end:
             stop = min(start + self.mss_bytes, end)
-            self.sends.append([time_us, start, stop - start, 1, 0])
+            self.sends.add(time_us, start, stop, again=True)
             self.retransmissions += 1
             self.needless += 1
             start = stop
@@ -146,7 +173,7 @@ class Scoreboard:
         """A hole is filled: by a packet that was only late, or by a retransmission."""
         late = (stamp is not None and stamp == piece.stamp) or time_us - piece.time_us < LATE_US
         self.unseen_bytes -= piece.end - piece.start
-        self.sends.append([time_us, piece.start, piece.end - piece.start, 0 if late else 1, 0])
+        self.sends.add(time_us, piece.start, piece.end, again=not late)
         piece.send = len(self.sends) - 1
         piece.time_us, piece.stamp, piece.ip_id = time_us, stamp, ip_id
         if not late:
@@ -159,9 +186,9 @@ class Scoreboard:
         if piece.delivered:
             self.needless += 1
         else:
-            self.sends[piece.send][4] = 1
+            self.sends.mark(piece.send, lost=True)
             self._retransmitted.setdefault(piece.start, []).append(piece.send)
-        self.sends.append([time_us, piece.start, piece.end - piece.start, 1, 0])
+        self.sends.add(time_us, piece.start, piece.end, again=True)
         piece.send = len(self.sends) - 1
         piece.time_us, piece.stamp, piece.ip_id = time_us, stamp, ip_id
         piece.transmissions += 1
@@ -264,7 +291,7 @@ class Scoreboard:
     def _clear_loss(self, start: int) -> None:
         sends = self._retransmitted.get(start)
         if sends:
-            self.sends[sends.pop()][4] = 0
+            self.sends.mark(sends.pop(), lost=False)
             self.needless += 1
 
 
