@@ -21,7 +21,7 @@ from kmod.terminal import echo, echo_wrapped
 from training.intervals import wilson_95
 from training.observed.captures import read_capture
 from training.observed.flow import Flow
-from training.observed.policing import DETECTOR, detector_verdicts, segments_of
+from training.observed.policing import detector_verdicts, segments_of
 from training.options import as_json_option, enforce_option, threads_option
 from training.progress import Terminal
 
@@ -52,7 +52,7 @@ def chunks_of(path: Path) -> list[Chunk]:
     setting = setting_of(path.name)
     flows = read_capture(path).flows
     rows = segments_of(flows)
-    limited = detector_verdicts(flows, **DETECTOR)
+    limited = detector_verdicts(flows)
     chunks, at = [], 0
     for flow, is_limited in zip(flows, limited, strict=True):
         for segment in flow.segments():
@@ -145,7 +145,7 @@ def command(*, folder: Path | None, threads: int | None, enforce: bool, as_json:
     """Compare which chunks of published captures are found policed with what their names say.
 
     A third of the files served to choose constants, and two thirds judge. PD is the authors' detector as
-    experiments/rtcp/policing_detector.py has it. R-TCP's detector is the core's alone, without the replay. It takes
+    experiments/rtcp/policing_detector.py has it. R-TCP's detector is the core's alone, as kernels run it. It takes
     about two minutes.
 
     \b

@@ -22,12 +22,13 @@ from training.observed.flow import Flow
 
 BEST_NATS, SAME_NATS = 1.0, 5.0  # rates that explain the losses as well, and nearly as well
 RESOLUTIONS_BYTES = (600.0, 1500.0, 4000.0)  # of an exact path, and of others with jitter
-LINES_MBPS = (None, 1000.0, 300.0, 100.0, 30.0)  # between the capture and the policer; None: faster
+LINES_MBPS = (1e6, 1000.0, 300.0, 100.0, 30.0)  # between the capture and the policer
 
 _LEAST_BUCKET_BYTES, _BUCKET_STEP, _RATE_STEP = 3000.0, 1.6, 1.04
 _BELOW, _ABOVE = 2.0, 2.5  # how far the search goes beyond the rates where it begins
 _NEAR_LEAST = (0.97, 1.0, 1.03)
 _SEARCHES = 4
+_MOST_PKTS = 100_000  # of the search; a fit uses all
 _OTHER_CAUSE_NATS = 2.0
 _HEADER_BYTES, _IPV6_BYTES = 52, 20  # IPv4, TCP and its timestamps; what IPv6 has more
 _LEAST_OFFLOADED, _WHOLE = 5, 0.9
@@ -68,6 +69,10 @@ class Packets:
             most_cost,
         )  # fmt: skip
         return np.asarray(found).reshape(buckets.shape)
+
+    def part(self, begin: int, end: int) -> Packets:
+        """Some of the packets."""
+        return Packets(self.time_us[begin:end], self.bytes[begin:end], self.lost[begin:end])
 
     def over_line(self, line_mbps: float) -> Packets:
         """The packets as they come over a line of this rate, which a capture at the sender does not show."""
@@ -155,10 +160,12 @@ class Fit:
 
 
 def search(packets: Packets, low: float, high: float) -> Fit:
-    """The best fit. low, high: rates where the search begins."""
-    lines = [packets if line is None else packets.over_line(line) for line in LINES_MBPS]
-    fits = (_coarse(line, low, high).again(RESOLUTIONS_BYTES[0]) for line in lines)
-    return min(fits, key=lambda fit: fit.cost)
+    """About the best fit; Fit.again() fits it to all packets. low, high: rates where the search begins."""
+    begin = max(int(np.argmax(packets.lost)) - _MOST_PKTS // 2, 0)
+    some = packets.part(begin, begin + _MOST_PKTS)
+    fits = {line: _coarse(some.over_line(line), low, high).again(RESOLUTIONS_BYTES[0]) for line in LINES_MBPS}
+    line = min(LINES_MBPS, key=lambda one: fits[one].cost)
+    return replace(fits[line], packets=packets.over_line(line))
 
 
 def _coarse(packets: Packets, low: float, high: float) -> Fit:

@@ -10,23 +10,26 @@
      - packets that found few tokens took no longer than those that found many. A queue whose free space counts as
        tokens drops the very same packets, but delays those before them, by up to B / R.
    A segment was policed if at least half of its lost packets found no tokens.
-4. Logs have no packets. There the detector decides alone, if RTTs before losses are at most SLOW times the least one. A
-   segment with a loss of a limited client was policed. It also decides for captures at the receiver.
+4. Logs have no packets. There the detector decides alone, with the parameters of kernels, if RTTs before losses are at
+   most SLOW times the least one. A segment with a loss of a limited client was policed. So it is for captures at the
+   receiver.
 
 Rates and buckets count IP packets: payload and headers. A router that counts whole Ethernet frames is configured for
 1.2 % more at 1,500 bytes. The replay needs the limiter's whole traffic: if packets of other servers share it and are
-not in the capture, losses find tokens, and no policer is found.
+not in the capture, losses find tokens, and no policer is found, or one of a lower rate.
 
 With a bucket of few packets that bursts empty and idle times fill, losses say little of R: see rate_range_mbps.
 
-The constants were chosen with a third of the captures in experiments/captures/, which judges with the others.
+The constants were chosen with a third of the captures in experiments/captures/, which judges with the others, and with
+simulated paths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -46,9 +49,8 @@ from training.observed.policer_search import (
     search,
 )
 
-# The detector protects a sender from a cap that is not needed. Afterwards there is nothing to protect, so that any loss
-# triggers it. What it finds is confirmed by the replay.
-DETECTOR = {"trigger_rounds": 1, "trigger_loss_permille": 10, "reduction_permille": 950, "convergence_rounds": 5}
+# Where the detector only seeks estimates for the replay, any loss triggers it.
+SEEKING = {"trigger_rounds": 1, "trigger_loss_permille": 10, "reduction_permille": 950, "convergence_rounds": 5}
 EXPLAINED = 0.9
 EVIDENCE_NATS = 15.0  # the search compares some 1,000 policers: 7 nats
 QUEUED_SHARE, QUEUED_MS = 0.15, 1.0  # of the delay that a queue of B bytes has, and at least so much
@@ -112,10 +114,11 @@ def segments_of(flows: Sequence[Flow]) -> list[dict[str, Any]]:
     return rows
 
 
-def detector_verdicts(flows: Sequence[Flow], **parameters: int) -> list[bool]:
-    """Whether R-TCP's detector alone takes each flow's client for limited, with these parameters of rtcp_cubic."""
-    verdicts = {key: bool((_detect(group, parameters)["kind"] == _engine.LIMITED).any())
-                for key, group in _by_client(flows).items()}  # fmt: skip
+def detector_verdicts(flows: Sequence[Flow]) -> list[bool]:
+    """Whether R-TCP's detector alone, with the parameters of kernels, takes each flow's client for limited."""
+    verdicts = {
+        key: bool((_detect(group)["kind"] == _engine.LIMITED).any()) for key, group in _by_client(flows).items()
+    }
     return [verdicts[_client_of(flow)] for flow in flows]
 
 
@@ -140,22 +143,18 @@ def _findings(flows: Sequence[Flow]) -> list[_Finding | None]:
 
 
 def _find(group: list[Flow]) -> _Finding | None:
-    known = _detect(group, DETECTOR)
-    estimates = known["estimate_bytes_per_s"]
-    if not (estimates > 0).any():
-        return None
-    flow = group[0]
-    per_payload = 1 + header_bytes(flow) / flow.mss_bytes
-    if all(one.sends is not None and one.vantage == "sender" for one in group):
-        return _by_packets(group, estimates[estimates > 0] * per_payload)
-    return _by_detector(group, known, per_payload)
+    per_payload = 1 + header_bytes(group[0]) / group[0].mss_bytes
+    if any(one.sends is None or one.vantage != "sender" for one in group):
+        return _by_detector(group, per_payload)
+    estimates = _detect(group, SEEKING)["estimate_bytes_per_s"]
+    return _by_packets(group, estimates[estimates > 0] * per_payload) if estimates.any() else None
 
 
 # --- the core's detector ----------------------------------------------------------------------------
 
 
-def _detect(group: Sequence[Flow], parameters: dict[str, int]) -> dict[str, NDArray[Any]]:
-    """What the detector knows after each step of a client's flows."""
+def _detect(group: Sequence[Flow], parameters: Mapping[str, int] = MappingProxyType({})) -> dict[str, NDArray[Any]]:
+    """What the detector knows after each step of a client's flows. parameters: of rtcp_cubic, but for its defaults."""
     columns = [_acks(flow, offset_us(group, flow)) for flow in group]
     acks = np.concatenate(columns, axis=1)
     acks = acks[:, np.argsort(acks[0], kind="stable")]
@@ -180,7 +179,8 @@ def _acks(flow: Flow, offset_us: int) -> NDArray[np.int64]:
     ])  # fmt: skip
 
 
-def _by_detector(group: Sequence[Flow], known: dict[str, NDArray[Any]], per_payload: float) -> _Finding | None:
+def _by_detector(group: Sequence[Flow], per_payload: float) -> _Finding | None:
+    known = _detect(group)
     limited = np.flatnonzero(known["kind"] == _engine.LIMITED)
     if not len(limited):
         return None

@@ -81,7 +81,7 @@ def test_a_policer_is_found_with_its_rate_and_bucket(
     assert (row["rate_mbps"], row["burst_bytes"]) == (pytest.approx(limit.rate_mbps, abs=1e-3), limit.burst_bytes)
 
 
-@pytest.mark.parametrize("rtt_ms", [20, 100, 250])
+@pytest.mark.parametrize("rtt_ms", [20, 250])
 @pytest.mark.parametrize("cca", ["cubic", "bbr"])
 @pytest.mark.parametrize(
     "meets",
@@ -117,7 +117,7 @@ def test_flows_that_share_a_policer_are_read_together(tmp_path: Path) -> None:
 
 
 def test_a_log_without_packets_is_read_by_the_detector_alone(tmp_path: Path) -> None:
-    policed = replace(observed(tmp_path, policer(2, 200_000), pkts=4000), sends=None)
+    policed = replace(observed(tmp_path, policer(2, 500_000), pkts=4000), sends=None)
     limit = limit_of(policed)
     assert limit is not None
     assert limit.found_by == "detector"
