@@ -110,16 +110,18 @@ class CaptureFile:
         try:
             with self.path.open("rb") as raw:
                 archive = _unpacked(raw)
-                yield from self._records(raw if archive is None else io.BufferedReader(archive, _BUFFER_BYTES))
+                file = raw if archive is None else io.BufferedReader(archive, _BUFFER_BYTES)
+                yield from self._records(file, packed=archive is not None)
         except OSError as error:
             raise TrainingError(f"{self.path}: cannot be read: {error.strerror or error}") from error
-        if archive is not None and archive.is_cut:
+        if archive is not None and archive.is_cut and self.records:
             self.remarks.append(f"The archive is cut off or damaged after {self.records} packets.")
 
-    def _records(self, file: BinaryIO) -> Iterator[Record]:
+    def _records(self, file: BinaryIO, *, packed: bool) -> Iterator[Record]:
         magic = file.read(4)
         if not magic:
-            raise TrainingError(f"{self.path}: expected a capture, got an empty file")
+            got = "an archive that is cut off before its first packet" if packed else "an empty file"
+            raise TrainingError(f"{self.path}: expected a capture, got {got}")
         if magic in _PCAP:
             return self._of_pcap(file, *_PCAP[magic])
         if magic == _PCAPNG:

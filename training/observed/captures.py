@@ -12,7 +12,7 @@ A proxy that was captured on both sides has two connections, and each one is a f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,17 +61,16 @@ def read_capture(
     if not connections:
         reasons = _reasons(left_out) or "no packet"
         raise TrainingError(f"{path}: expected TCP connections, got {reasons}")
-    flows, small, silent = [], 0, 0
-    for name, connection, direction in _directions(connections):
-        packets = data_packets(connection.packets(), direction)
-        if packets < least_pkts:
-            small += packets > 0
-            continue
-        flow = flow_of(connection, direction, name=name, path=path)
-        if flow is None:
-            silent += 1
-        else:
-            flows.append(flow)
+    flows, small, silent, names = [], 0, 0, Counter[str]()
+    for connection in connections:
+        packets = [data_packets(connection.packets(), direction) for direction in (0, 1)]
+        small += 0 < max(packets) < least_pkts
+        for direction in (0, 1):
+            if packets[direction] >= least_pkts:
+                flow = flow_of(connection, direction, name=_name(connection, direction, names), path=path)
+                flows += [] if flow is None else [flow]
+                silent += flow is None
+        connection.rows.clear()
     remarks = [*file.remarks, *_remarks(left_out, small, silent, least_pkts)]
     if not flows:
         raise TrainingError(f"{path}: expected a flow with data and its ACKs, got none. {' '.join(remarks)}".strip())
@@ -119,20 +118,16 @@ def _add(connection: Connection, direction: int, segment: Segment, time_us: int)
     connection.rows += segment.row(time_us, direction)
 
 
-def _directions(connections: list[Connection]) -> Iterator[tuple[str, Connection, int]]:
-    """Both directions of each connection, with a name of their own."""
-    names = Counter[str]()
-    for connection in connections:
-        for direction in (0, 1):
-            source, target = connection.ends if direction == 0 else connection.ends[::-1]
-            name = f"{end_name(source)} > {end_name(target)}"
-            names[name] += 1
-            yield (f"{name} ({names[name]})" if names[name] > 1 else name), connection, direction
+def _name(connection: Connection, direction: int, names: Counter[str]) -> str:
+    """The ends of a direction; with a number if there was one with these ends before."""
+    source, target = connection.ends if direction == 0 else connection.ends[::-1]
+    name = f"{end_name(source)} > {end_name(target)}"
+    names[name] += 1
+    return f"{name} ({names[name]})" if names[name] > 1 else name
 
 
 def _reasons(left_out: Counter[str]) -> str:
-    return ", ".join(f"{count} packets {reason}" if " " in reason else f"{count} of {reason}"
-                     for reason, count in left_out.most_common())  # fmt: skip
+    return ", ".join(f"{counted(count, 'packet')} {reason}" for reason, count in left_out.most_common())
 
 
 def _remarks(left_out: Counter[str], small: int, silent: int, least_pkts: int) -> list[str]:
@@ -140,7 +135,7 @@ def _remarks(left_out: Counter[str], small: int, silent: int, least_pkts: int) -
     if left_out:
         words.append(f"Left out: {_reasons(left_out)}.")
     if small:
-        words.append(f"Left out: {counted(small, 'direction')} with fewer than {least_pkts} packets of data.")
+        words.append(f"Left out: {counted(small, 'connection')} with fewer than {least_pkts} packets of data.")
     if silent:
         words.append(
             f"Left out: {counted(silent, 'direction')} whose ACKs were not captured. Capture both directions of a "

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from training.observed.flow import STEP, Flow, Limit
 from training.observed.packets import ACK, PACKET, SYN
-from training.observed.scoreboard import Scoreboard
+from training.observed.scoreboard import MOST_RTT_US, Scoreboard
 
 IDLE_S = 0.02
 BETWEEN_SHARE, BETWEEN_LEAST_US = 0.1, 1000  # of the round trip; less than that tells nothing of the vantage
@@ -152,7 +152,7 @@ class _Reader:
         self._ack_us, self._asked, self._was_closed = -1, False, False
         sent_us = self._stamps.get(echo) if stamped else None
         if sent_us is not None:
-            self._receiver_rtt_us = max(time_us - sent_us, 1)
+            self._receiver_rtt_us = min(max(time_us - sent_us, 1), MOST_RTT_US)
             self._stamps = {key: at_us for key, at_us in self._stamps.items() if at_us > sent_us}
 
     def _has_data_again(self, time_us: int) -> bool:

@@ -103,7 +103,7 @@ def segment_of(link_type: int, frame: bytes, wire_bytes: int, left_out: Counter[
     elif ether_type == _IPV6 and frame[at] >> 4 == 6:
         return _of_ipv6(frame, at, wire_bytes, left_out)
     else:
-        left_out[_ETHER_TYPES.get(ether_type, f"of Ethernet's type {ether_type:#06x}")] += 1
+        left_out[f"of {_ETHER_TYPES.get(ether_type, f'Ethernet type {ether_type:#06x}')}"] += 1
     return None
 
 
@@ -127,14 +127,18 @@ def _network(link_type: int, frame: bytes) -> tuple[int, int] | None:
     return ether_type, at + 2
 
 
+def _protocol_words(protocol: int) -> str:
+    return f"of {_PROTOCOLS.get(protocol, f'IP protocol {protocol}')}"
+
+
 def _of_ipv4(frame: bytes, at: int, wire_bytes: int, left_out: Counter[str]) -> Segment | None:
     total_bytes, ip_id, fragment = struct.unpack_from("!HHH", frame, at + 2)
     protocol, header_bytes = frame[at + 9], (frame[at] & 15) * 4
     if protocol != _TCP:
-        left_out[_PROTOCOLS.get(protocol, f"of IP's protocol {protocol}")] += 1
+        left_out[_protocol_words(protocol)] += 1
         return None
     if fragment & 0x3FFF:
-        left_out["fragments of IP packets"] += 1
+        left_out["of fragmented IP packets"] += 1
         return None
     # A sender that offloads may leave the length to the network card.
     total_bytes = total_bytes or wire_bytes - at
@@ -155,10 +159,7 @@ def _of_ipv6(frame: bytes, at: int, wire_bytes: int, left_out: Counter[str]) -> 
         size = frame[header_at + 1]
         protocol, header_at = frame[header_at], header_at + ((size + 2) * 4 if protocol == 51 else (size + 1) * 8)
     if protocol != _TCP:
-        fragment = protocol == _FRAGMENT
-        left_out[
-            "fragments of IP packets" if fragment else _PROTOCOLS.get(protocol, f"of IP's protocol {protocol}")
-        ] += 1
+        left_out["of fragmented IP packets" if protocol == _FRAGMENT else _protocol_words(protocol)] += 1
         return None
     ends = frame[at + 8 : at + 24], frame[at + 24 : at + 40]
     return _of_tcp(frame, header_at, end_at - header_at, ends=ends, ip_id=0, left_out=left_out)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from training.observed.flow import SEND
 
 REORDERED_PKTS = 3
+MOST_RTT_US = 2**32 - 1  # of a STEP
 LATE_US = 1000  # a hole that is filled so soon was no loss
 _COMPACT = 8192
 _UNSEEN = -1
@@ -211,7 +212,7 @@ class Scoreboard:
             if self.acked_offset < right <= self.next_offset and self._blocks.get(left) != right:
                 newest_us = max(newest_us, self._deliver_block(left, right))
         if newest_us >= 0:
-            self.rtt_us = max(time_us - newest_us, 1)
+            self.rtt_us = min(max(time_us - newest_us, 1), MOST_RTT_US)
         self._presume_losses()
 
     def _acknowledge(self, offset: int, echo: int | None) -> int:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import random
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from tests.training.observed.odd_captures import Odd, capture_words, odd_capture
 from training.errors import TrainingError
 from training.observed.captures import is_capture, read_capture
 from training.observed.flow import Limit
+from training.observed.policing import segments_of
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "captures"
 ODD = odd_captures()
@@ -84,3 +87,15 @@ def test_a_published_capture_has_five_chunks_of_two_megabytes() -> None:
         assert segment.sends is not None
         assert segment.sends["bytes"][~segment.sends["lost"]].sum() >= 2_000_000
         assert segment.sends["lost"].any()
+
+
+def test_damaged_bytes_are_read_or_refused(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    path = tmp_path / "damaged.pcap"
+    for _ in range(200):
+        data = bytearray(ODD[draw.choice(["big-endian", "pcapng of two interfaces", "a loss"])].data)
+        for _ in range(draw.choice([1, 10, 100])):
+            data[draw.randrange(len(data))] = draw.randrange(256)
+        path.write_bytes(data[: draw.randrange(len(data)) if draw.random() < 0.3 else None])
+        with suppress(TrainingError):
+            segments_of(read_capture(path).flows)
