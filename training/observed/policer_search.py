@@ -153,17 +153,17 @@ class Fit:
         packets = self.packets
         return np.asarray(_engine.policer_tokens(packets.time_us, packets.bytes, packets.lost, self.rate, self.bucket))
 
-    def again(self, resolution_bytes: float) -> Fit:
+    def refit(self, resolution_bytes: float) -> Fit:
         """The best one near this one, with another resolution."""
         rates = self.rate * np.linspace(1 / _RATE_STEP, _RATE_STEP, 33)
         return _best(self.packets, rates, self.bucket * _BUCKET_STEP ** np.linspace(-0.6, 0.6, 9), resolution_bytes)
 
 
 def search(packets: Packets, low: float, high: float) -> Fit:
-    """About the best fit; Fit.again() fits it to all packets. low, high: rates where the search begins."""
+    """About the best fit; Fit.refit() fits it to all packets. low, high: rates where the search begins."""
     begin = max(int(np.argmax(packets.lost)) - _MOST_PKTS // 2, 0)
     some = packets.part(begin, begin + _MOST_PKTS)
-    fits = {line: _coarse(some.over_line(line), low, high).again(RESOLUTIONS_BYTES[0]) for line in LINES_MBPS}
+    fits = {line: _coarse(some.over_line(line), low, high).refit(RESOLUTIONS_BYTES[0]) for line in LINES_MBPS}
     line = min(LINES_MBPS, key=lambda one: fits[one].cost)
     return replace(fits[line], packets=packets.over_line(line))
 

@@ -98,7 +98,7 @@ def limit_of(flow: Flow) -> RateLimit | None:
 def segments_of(flows: Sequence[Flow]) -> list[dict[str, Any]]:
     """A row for each segment of each flow (Flow.segments), in their order.
 
-    flow: its name. segment: from 0. packets: sent, also again. lost: of these. policed: whether it lost packets to a
+    flow: its name. segment: from 0. packets: transmissions, retransmissions included. lost: of these. policed: whether it lost packets to a
     policer. rate_mbps, burst_bytes: of the policer, as in RateLimit; None if it was not policed.
     """
     rows = []
@@ -213,7 +213,7 @@ def _by_packets(group: Sequence[Flow], estimates: NDArray[np.float64]) -> _Findi
         return None
     fit = search(packets, float(estimates.min()), float(estimates.max()))
     for resolution_bytes in RESOLUTIONS_BYTES:
-        fit = fit.again(resolution_bytes)
+        fit = fit.refit(resolution_bytes)
         tokens = fit.tokens()
         empty = tokens < packets.bytes + _slack_bytes(fit.rate, fit.bucket)
         explained = float(empty[packets.lost].mean())

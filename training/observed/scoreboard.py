@@ -57,8 +57,8 @@ class Sends:
     def __len__(self) -> int:
         return len(self._rows) // _SEND.size
 
-    def add(self, time_us: int, start: int, end: int, *, again: bool) -> None:
-        self._rows += _SEND.pack(time_us, start, end - start, again, 0)
+    def add(self, time_us: int, start: int, end: int, *, retransmission: bool) -> None:
+        self._rows += _SEND.pack(time_us, start, end - start, retransmission, 0)
 
     def mark(self, at: int, *, lost: bool) -> None:
         self._rows[(at + 1) * _SEND.size - 1] = lost
@@ -119,7 +119,7 @@ class Scoreboard:
         if payload_bytes > self.mss_bytes:
             self.offloaded += 1
         if offset < self.next_offset:
-            self._send_again(time_us, offset, min(end, self.next_offset), stamp, ip_id)
+            self._retransmit_range(time_us, offset, min(end, self.next_offset), stamp, ip_id)
         if end <= self.next_offset:
             return False
         if offset > self.next_offset:
@@ -134,13 +134,13 @@ class Scoreboard:
             stop = min(start + self.mss_bytes, end)
             send = len(self.sends) if seen else _UNSEEN
             if seen:
-                self.sends.add(time_us, start, stop, again=False)
+                self.sends.add(time_us, start, stop, retransmission=False)
             self._pieces.append(Piece(start, stop, time_us, send, stamp, ip_id))
             self._starts.append(start)
             start = stop
         self.next_offset = end
 
-    def _send_again(self, time_us: int, start: int, end: int, stamp: int | None, ip_id: int) -> None:
+    def _retransmit_range(self, time_us: int, start: int, end: int, stamp: int | None, ip_id: int) -> None:
         if start < self.acked_offset:
             self._send_needless(time_us, max(start, 0), min(end, self.acked_offset))
         for piece in self._over(max(start, self.acked_offset), end):
@@ -155,7 +155,7 @@ class Scoreboard:
         """All of it was acknowledged before."""
         while start < end:
             stop = min(start + self.mss_bytes, end)
-            self.sends.add(time_us, start, stop, again=True)
+            self.sends.add(time_us, start, stop, retransmission=True)
             self.retransmissions += 1
             self.needless += 1
             start = stop
@@ -174,7 +174,7 @@ class Scoreboard:
         """A hole is filled: by a packet that was only late, or by a retransmission."""
         late = (stamp is not None and stamp == piece.stamp) or time_us - piece.time_us < LATE_US
         self.unseen_bytes -= piece.end - piece.start
-        self.sends.add(time_us, piece.start, piece.end, again=not late)
+        self.sends.add(time_us, piece.start, piece.end, retransmission=not late)
         piece.send = len(self.sends) - 1
         piece.time_us, piece.stamp, piece.ip_id = time_us, stamp, ip_id
         if not late:
@@ -189,7 +189,7 @@ class Scoreboard:
         else:
             self.sends.mark(piece.send, lost=True)
             self._retransmitted.setdefault(piece.start, []).append(piece.send)
-        self.sends.add(time_us, piece.start, piece.end, again=True)
+        self.sends.add(time_us, piece.start, piece.end, retransmission=True)
         piece.send = len(self.sends) - 1
         piece.time_us, piece.stamp, piece.ip_id = time_us, stamp, ip_id
         piece.transmissions += 1
