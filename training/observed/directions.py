@@ -27,6 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from kmod.terminal import counted
 from training.observed.flow import STEP, Flow, Limit
 from training.observed.packets import ACK, PACKET, SYN
 from training.observed.scoreboard import MOST_RTT_US, Scoreboard
@@ -296,13 +297,15 @@ def _remarks(reader: _Reader, connection: Connection) -> list[str]:
         )
     if board.offloaded:
         words.append(
-            f"{board.offloaded} captured segments are longer than a packet (offload). They count as packets of "
+            f"Captured segments longer than a packet (offload), {board.offloaded} of them, count as packets of "
             f"{reader.mss_bytes} bytes{'' if reader.mss_known else ', which is a guess'}."
         )
     if board.copies:
-        words.append(f"{board.copies} packets were captured twice, and count once.")
+        words.append(f"{counted(board.copies, 'packet')} captured twice: each counts once.")
     if connection.options_cut:
         words.append("The capture cut the TCP options: selective ACKs and timestamps may be missing.")
     if connection.disordered:
-        words.append(f"{connection.disordered} packets were not in the order of their times, and were sorted.")
+        words.append(
+            f"The order of {counted(connection.disordered, 'packet')} was not that of their times, and was changed."
+        )
     return words

@@ -98,8 +98,8 @@ def limit_of(flow: Flow) -> RateLimit | None:
 def segments_of(flows: Sequence[Flow]) -> list[dict[str, Any]]:
     """A row for each segment of each flow (Flow.segments), in their order.
 
-    flow: its name. segment: from 0. packets: transmissions, retransmissions included. lost: of these. policed: whether it lost packets to a
-    policer. rate_mbps, burst_bytes: of the policer, as in RateLimit; None if it was not policed.
+    flow: its name. segment: from 0. packets: transmissions, retransmissions included. lost: of these. policed: whether
+    it lost packets to a policer. rate_mbps, burst_bytes: of the policer, as in RateLimit; None if it was not policed.
     """
     rows = []
     for flow, finding in zip(flows, _findings(flows), strict=True):

@@ -58,6 +58,8 @@ def test_a_policer_of_this_kernel_is_found_in_a_real_capture(tmp_path: Path) -> 
     limit = limit_of(flow)
     assert limit is not None
     assert limit.rate_mbps == pytest.approx(RATE_MBPS, rel=0.05)
-    rows = segments_of([flow])
-    assert [row["policed"] for row in rows] == [True, True]
-    assert all(row["packets"] - row["lost"] == -(-1_500_000 // flow.mss_bytes) for row in rows)
+    assert [row["policed"] for row in segments_of([flow])] == [True, True]
+    for segment in flow.segments():
+        assert segment.sends is not None
+        passed_bytes = segment.sends["bytes"][~segment.sends["lost"]].sum()
+        assert 1_500_000 <= passed_bytes <= 1.1 * 1_500_000  # some were retransmitted needlessly
