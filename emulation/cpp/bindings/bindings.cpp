@@ -15,6 +15,7 @@ void bind_results(nb::module_& m);
 void bind_jobs(nb::module_& m);
 void bind_bench(nb::module_& m);
 void bind_sender(nb::module_& m);
+void bind_detector(nb::module_& m);
 
 NB_MODULE(_engine, m) {
     m.doc() = "The simulator's engine: discrete events over the core of kmod/core.";
@@ -26,4 +27,5 @@ NB_MODULE(_engine, m) {
     bind_jobs(m);
     bind_bench(m);
     bind_sender(m);
+    bind_detector(m);
 }
