@@ -10,6 +10,7 @@ resimulated another algorithm over a piece and over the same time of the true li
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def _busy_shares(busy_s: Floats, bounds_s: Floats) -> Floats:
     starts = np.maximum(busy_s[:, 0], np.append(-np.inf, ends[:-1]))
     lengths = np.maximum(ends - starts, 0)
     total = np.append(0.0, np.cumsum(lengths))
-    return np.diff(np.interp(bounds_s, np.append(0.0, ends), total)) / np.diff(bounds_s)
+    return np.asarray(np.diff(np.interp(bounds_s, np.append(0.0, ends), total)) / np.diff(bounds_s))
 
 
 def seconds_of(one: Observed, link: RebuiltLink) -> dict[str, Floats]:
@@ -46,7 +47,7 @@ def seconds_of(one: Observed, link: RebuiltLink) -> dict[str, Floats]:
     trace = one.scenario.link.trace
     assert trace is not None  # noqa: S101 (a scenario of runs.py has one)
     at_ms = (bounds_s * 1000).astype(int).tolist()
-    true = [trace.capacity_bytes(start, end) * 8e-6 for start, end in zip(at_ms[:-1], at_ms[1:], strict=True)]
+    true = [trace.capacity_bytes(start, end) * 8e-6 for start, end in pairwise(at_ms)]
     return {"rebuilt": rates, "true": np.array(true), "known": known, "busy": _busy_shares(one.busy_s, bounds_s)}
 
 

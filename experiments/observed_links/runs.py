@@ -98,11 +98,11 @@ def make_real(scenario: Scenario, file: Path) -> float | None:
         process = RunProcess(to_job(scenario, host_runner()), limit_s=DURATION_S + 60)
         sampler = None
         try:
-            outer = process._process.pid  # noqa: SLF001 (its child is the first process of the namespaces)
+            outer = process._process.pid  # its child is the first process of the namespaces
             child = _child_of(outer)
             words = ["nsenter", "--net", "--target", child, "--", *BARE_PYTHON, str(_SAMPLER), str(SAMPLE_S)]
             sampler = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=samples)
-            process._process.wait(DURATION_S + 60)  # noqa: SLF001
+            process._process.wait(DURATION_S + 60)
             sampler.communicate()
             result = process.result()
         finally:

@@ -2,8 +2,9 @@
 """Fills the unknown time between the pieces of rebuilt links with what a fitted generator makes.
 
 The generator (emulation/traces/synthetic.py) is fitted to the pieces of the flow itself if they last MIN_FIT_S, else to
-those of all flows together. Where it makes less than the flow delivered in an unknown time, opportunities are added
-evenly, because the link carried at least that. The filled times are named, so that nobody takes them for measured ones.
+those of all flows together, joined one after the other. Where it makes less than the flow delivered in an unknown
+time, opportunities are added evenly, because the link carried at least that. The filled times are named, so that
+nobody takes them for measured ones.
 """
 
 from __future__ import annotations
@@ -52,13 +53,11 @@ def filled_links(links: Sequence[RebuiltLink]) -> list[Filled | None]:
 
 
 def _fitted(pieces: Sequence[Piece]) -> TraceModel:
-    # Numbered files of one dataset are one link to the generator.
-    recordings = [
-        Recording(f"{number}", "observed", piece.trace, (), (f"observed/{number:05}.down",))
-        for number, piece in enumerate(pieces)
-    ]
+    starts_ms = np.cumsum([0, *(piece.trace.period_ms for piece in pieces)])
+    times_ms = [piece.trace.opportunities_ms + at_ms for piece, at_ms in zip(pieces, starts_ms[:-1], strict=True)]
+    joined = Trace("observed", np.concatenate(times_ms or [np.zeros(1)]).astype(np.uint32), max(int(starts_ms[-1]), 1))
     try:
-        return fit(recordings)
+        return fit([Recording("observed", "observed", joined, (), ("observed.down",))])
     except TraceError as error:
         raise TrainingError(f"--fill: {error}") from error
 
@@ -72,7 +71,7 @@ def _filled(link: RebuiltLink, model: TraceModel) -> Filled:
         if piece.start_s > at_s + 1e-3:
             spans.append((at_s, piece.start_s))
             times.append((at_s - start_s) * 1000 + _made(link, model, at_s, piece.start_s))
-        times.append((piece.start_s - start_s) * 1000 + piece.trace.opportunities_ms)
+        times.append((piece.start_s - start_s) * 1000 + piece.trace.opportunities_ms.astype(np.float64))
         at_s = piece.start_s + piece.duration_s
     period_ms = round((at_s - start_s) * 1000)
     times_ms = np.sort(np.minimum(np.concatenate(times), period_ms)).astype(np.uint32)

@@ -29,9 +29,9 @@ from training.progress import Terminal
 
 SCHEMA = "ccatune-observed-links/1"
 BIAS = (
-    "The capacity is known only while the flow had packets in the bottleneck's queue. Times in which the link was faster"
-    " than the flow are missing, so that rebuilt links are slower than true ones. docs/links.md states by how much for"
-    " flows of CUBIC and BBR."
+    "The capacity is known only while the flow had packets in the bottleneck's queue. Times in which the link was "
+    "faster than the flow are missing, so that rebuilt links are slower than true ones. docs/links.md states by how "
+    "much for flows of CUBIC and BBR."
 )
 
 
@@ -90,7 +90,7 @@ def _row(number: int, one: Seen, filled: Filled | None) -> dict[str, Any]:
     return {
         "flow": one.flow.name, "source": one.flow.source, "kind": one.flow.kind, "algorithm": one.flow.algorithm,
         "start_s": one.flow.start_s, "duration_s": one.flow.duration_s, "known_share": one.link.known_share,
-        "base_rtt_ms": one.link.base_rtt_ms,
+        "base_rtt_ms": one.link.base_rtt_ms, "resolution_ms": one.link.resolution_ms,
         "limit": None if limit is None else {"rate_mbps": limit.rate_mbps, "burst_bytes": limit.burst_bytes},
         "pieces": pieces, "facts": one.facts.as_json(), "remarks": list(one.flow.remarks),
     }  # fmt: skip

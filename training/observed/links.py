@@ -13,8 +13,8 @@ known if both show a queue, and nothing but the network limited the sender.
     base RTT    least RTT within BASE_WINDOW_S before and after, so that a change of the route is followed
     queue       RTT above the base by more than NOISE_US, in which LEAST_QUEUED_PKTS were delivered: those ahead of the
                 packet. A capture's RTT is the least one within `_floor_us`, because jitter and held ACKs lengthen
-                single samples. The smoothed RTT of samples falls too late when a queue empties, so that more than
-                rate x base RTT must be in flight, too
+                single samples. The smoothed RTT of samples falls too late when a queue empties. There, so many packets
+                more than rate x base RTT must be in flight
     outage      a packet that waited for an outage shows it: the capacity was 0. In samples, nothing was delivered
                 between two rows with a queue while data was in flight
     bunches     what an ACK acknowledges is spread over the time since the previous ACK, at most over `_spread_us`
@@ -29,7 +29,6 @@ is taken for constant. Limits: docs/links.md states the bias of links that CUBIC
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -112,6 +111,11 @@ class RebuiltLink:
         return float(np.diff(self.edges_s)[self.known].sum())
 
     @property
+    def resolution_ms(self) -> float:
+        """The typical time between two rows. Within it the rate is taken for constant."""
+        return 1000 * float(np.median(np.diff(self.edges_s))) if len(self.edges_s) > 1 else 0.0
+
+    @property
     def known_share(self) -> float:
         """The share of the flow's time in which the capacity is known; 0 for a flow of one row."""
         whole_s = float(self.edges_s[-1] - self.edges_s[0])
@@ -131,7 +135,7 @@ class RebuiltLink:
 
 def _cumulated(edges: Floats, amounts: Floats, at: Floats) -> Floats:
     """The sum of amounts, each spread evenly over its span, up to these times."""
-    return np.interp(at, edges, np.append(0.0, np.cumsum(amounts)))
+    return np.asarray(np.interp(at, edges, np.append(0.0, np.cumsum(amounts))))
 
 
 def wire_factor(mss_bytes: int) -> float:
@@ -194,17 +198,15 @@ def _floors(times_us: Floats, values: Floats, reach_us: float) -> Floats:
     """The least value within a reach before and after each row; NaN stays NaN."""
     rows = np.flatnonzero(~np.isnan(values))
     found = np.full_like(values, np.nan)
-    window: deque[int] = deque()  # rows whose value may be the least of a later one, ascending
-    ahead = 0
-    for row in rows.tolist():
-        while ahead < len(rows) and times_us[rows[ahead]] <= times_us[row] + reach_us:
-            while window and values[window[-1]] >= values[rows[ahead]]:
-                window.pop()
-            window.append(int(rows[ahead]))
-            ahead += 1
-        while times_us[window[0]] < times_us[row] - reach_us:
-            window.popleft()
-        found[row] = values[window[0]]
+    first = np.searchsorted(times_us[rows], times_us[rows] - reach_us)
+    end = np.searchsorted(times_us[rows], times_us[rows] + reach_us, side="right")
+    # The least of any 2^k values in a row; two of these, which may overlap, cover a window.
+    powers = np.log2(np.maximum(end - first, 1)).astype(np.int64)
+    least = values[rows]
+    for power in range(int(powers.max(initial=0)) + 1):
+        its = np.flatnonzero(powers == power)
+        found[rows[its]] = np.minimum(least[first[its]], least[end[its] - 2**power])
+        least = np.minimum(least[: -(2**power)], least[2**power :]) if len(least) > 2**power else least
     return found
 
 
@@ -215,21 +217,24 @@ def delivered_pkts(flow: Flow, from_us: Floats, to_us: Floats) -> Floats:
     return np.asarray(np.interp(to_us, times_us, pkts) - np.interp(from_us, times_us, pkts))
 
 
-def _queued(flow: Flow, times_us: Floats, delays_us: Floats) -> Flags:
-    """Whether the rows show a queue."""
-    with np.errstate(invalid="ignore"):
-        queued = delays_us > NOISE_US
-    queued &= delivered_pkts(flow, times_us - np.nan_to_num(delays_us), times_us) >= LEAST_QUEUED_PKTS
-    if flow.kind != "capture" and "inflight_bytes" in flow.has:
-        queued &= excess_pkts(flow) >= LEAST_QUEUED_PKTS
-    return np.asarray(queued)
-
-
-def excess_pkts(flow: Flow) -> Floats:
-    """The packets in flight at each row above what the path holds without a queue, its rate times the base RTT."""
+def queues_pkts(flow: Flow, delays_us: Floats) -> Floats:
+    """The packets ahead of that of each row in the queue; NaN without an RTT. delays_us: of queueing_delays_us."""
     times_us = flow.steps["time_us"].astype(np.float64)
-    around = delivered_pkts(flow, times_us - RATE_WINDOW_US / 2, times_us + RATE_WINDOW_US / 2)
-    return np.asarray(flow.steps["inflight_bytes"] / flow.mss_bytes - around * base_rtts_us(flow) / RATE_WINDOW_US)
+    found = delivered_pkts(flow, times_us - np.nan_to_num(delays_us), times_us)
+    found[np.isnan(delays_us)] = np.nan
+    return found
+
+
+def _queued(flow: Flow, delays_us: Floats) -> Flags:
+    """Whether the rows show a queue."""
+    if flow.kind == "capture" or "inflight_bytes" not in flow.has:
+        pkts = queues_pkts(flow, delays_us)
+    else:
+        times_us = flow.steps["time_us"].astype(np.float64)
+        around = delivered_pkts(flow, times_us - RATE_WINDOW_US / 2, times_us + RATE_WINDOW_US / 2)
+        pkts = flow.steps["inflight_bytes"] / flow.mss_bytes - around * base_rtts_us(flow) / RATE_WINDOW_US
+    with np.errstate(invalid="ignore"):
+        return np.asarray((delays_us > NOISE_US) & (pkts >= LEAST_QUEUED_PKTS))
 
 
 def backlogged(flow: Flow, *, limit: TokenBucket | None = None) -> Flags:
@@ -240,7 +245,7 @@ def backlogged(flow: Flow, *, limit: TokenBucket | None = None) -> Flags:
     shows = np.flatnonzero(~np.isnan(delays_us))
     if not len(shows):
         return np.zeros(len(steps) - 1, np.bool_)
-    queued = _queued(flow, times_us, delays_us)
+    queued = _queued(flow, delays_us)
     # Rows without a sample, which only report a loss, do not interrupt a queue.
     rows = np.arange(len(steps))
     before = shows[np.maximum(np.searchsorted(shows, rows, side="right") - 1, 0)]

@@ -44,10 +44,10 @@ def paths_of(flows: Sequence[FlowFacts], *, name: str) -> PathsSettings:
         "rtt_ms": _ends(facts.base_rtt_ms for facts in known),
         "buffer_pkts": _buffers(known),
     }
-    interval = _element(known, [facts.ack_interval_ms for facts in known], least=0)
+    interval = _element([facts.ack_interval_ms for facts in known], least=0)
     fields["ack_interval_ms"] = () if interval is None else (interval,)
-    fields["jitter_ms"] = _element(known, [facts.jitter_ms for facts in known], least=LEAST_JITTER_MS)
-    fields["loss"] = _element(known, [facts.random_loss for facts in known], least=LEAST_LOSS)
+    fields["jitter_ms"] = _element([facts.jitter_ms for facts in known], least=LEAST_JITTER_MS)
+    fields["loss"] = _element([facts.random_loss for facts in known], least=LEAST_LOSS)
     fields["outage_s"] = _outages(known)
     return PathsSettings.model_validate(fields)
 
@@ -60,7 +60,7 @@ def paths_text(paths: PathsSettings, flows: Sequence[FlowFacts]) -> str:
     overflowed = sum(facts.buffer_pkts is not None for facts in known)
     acks = sum(facts.ack_interval_ms is not None for facts in known)
     lines = [
-        f"# Fitted to {len(known)} observed flows; {overflowed} of them filled the buffer, and {acks} show single ACKs.",
+        f"# Fitted to {len(known)} observed flows. {overflowed} of them filled the buffer, {acks} show single ACKs.",
         *(["# No flow filled the buffer: its range begins at the largest queue."] if not overflowed else []),
     ]
     fields = paths.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
@@ -85,7 +85,7 @@ def _buffers(flows: Sequence[FlowFacts]) -> tuple[float, float]:
     return low, high * UNKNOWN_BUFFER
 
 
-def _element(flows: Sequence[FlowFacts], values: Sequence[float | None], *, least: float) -> dict[str, Any] | None:
+def _element(values: Sequence[float | None], *, least: float) -> dict[str, Any] | None:
     """An element of the paths whose value is above `least`; None where no flow has it."""
     shown = [value for value in values if value is not None]
     found = [value for value in shown if value > least]

@@ -6,7 +6,8 @@ rows here are computed from these samples:
 
     delivered   packets that passed the link and all elements behind it, held until ACKs leave, plus the way back
     lost        transmissions that were retransmitted; the simulator retransmits when it takes a packet for lost
-    rtt         a capture: of the latest ACK. samples: smoothed (RFC 6298), as the kernel reports it
+    rtt         a capture: of the latest ACK. samples: smoothed (RFC 6298), and the least one where that fell, as the
+                readers of logs have it
 
 Limits: one flow; delayed ACKs, uplinks of ACKs and proxies are left out, so that ACK times are up to some ms early.
 """
@@ -40,11 +41,11 @@ def observed_run(scenario: Scenario, *, sample_s: float | None = None) -> Flow:
     times_s = series["time_s"]
     passed_pkts = np.cumsum(np.round(series["rate_mbps"] * _EVERY_S / (_WIRE_BYTES * 8e-6)))
     at_link = [element.name for element in qos.elements].index("link")
-    behind_pkts = elements.inside[:, at_link + 1 :].sum(axis=1) + np.cumsum(
-        elements.dropped[:, at_link + 1 :].sum(axis=1)
-    )
+    inside, dropped = (column[:, at_link + 1 :].sum(axis=1) for column in (elements.inside, elements.dropped))
+    behind_pkts = inside + np.cumsum(dropped)
     delivered = _as_acknowledged(scenario, times_s, passed_pkts - behind_pkts)
-    in_flight = np.maximum(passed_pkts + series["queue_pkts"] - delivered, 0)
+    waiting = elements.inside[:, : at_link + 1].sum(axis=1)
+    in_flight = np.maximum(passed_pkts + waiting - delivered, 0)
     rows = np.zeros(len(times_s), STEP)
     rows["time_us"] = np.round(times_s * 1e6)
     rows["delivered_bytes"] = delivered * MSS_BYTES
@@ -52,14 +53,13 @@ def observed_run(scenario: Scenario, *, sample_s: float | None = None) -> Flow:
     rows["rtt_us"] = np.round(series["rtt_ms" if sample_s is None else "smoothed_rtt_ms"] * 1000)
     rows["inflight_bytes"] = in_flight * MSS_BYTES
     rows["limit"] = _limits(scenario, times_s, in_flight, [(t.start_s, t.complete_s) for t in qos.flows[0].transfers])
+    rows = _at_acks(rows) if sample_s is None else _samples(rows, series["rtt_ms"], round(sample_s / _EVERY_S))
     starts_us = [round(t.start_s * 1e6) for t in qos.flows[0].transfers] or [0]
     return Flow(
         name="simulated:1",
         source=scenario.name,
         kind="capture" if sample_s is None else "observe",
-        steps=_at_acks(rows)
-        if sample_s is None
-        else rows[round(sample_s / _EVERY_S) - 1 :: round(sample_s / _EVERY_S)],
+        steps=rows,
         transfers_us=np.array([0, *starts_us[1:]], np.int64),
         algorithm=scenario.flows[0].cca,
         mss_bytes=MSS_BYTES,
@@ -100,6 +100,15 @@ def _limits(
     return limits
 
 
+def _samples(rows: NDArray[np.void], rtts_ms: NDArray[np.float64], every: int) -> NDArray[np.void]:
+    """One in so many rows."""
+    least_us = np.minimum.accumulate(np.where(rtts_ms > 0, np.round(rtts_ms * 1000), 2**31))[every - 1 :: every]
+    rows = rows[every - 1 :: every]
+    fell = (np.diff(least_us, prepend=2**31) < 0) & (least_us < 2**31)
+    rows["rtt_us"][fell] = least_us[fell]
+    return rows
+
+
 def _at_acks(rows: NDArray[np.void]) -> NDArray[np.void]:
     """The rows with news. A row without a delivery has no RTT."""
     delivers = np.diff(rows["delivered_bytes"].astype(np.int64), prepend=0) > 0
@@ -107,4 +116,9 @@ def _at_acks(rows: NDArray[np.void]) -> NDArray[np.void]:
     loses = np.diff(rows["lost_pkts"].astype(np.int64), prepend=0) > 0
     kept = delivers | loses
     kept[0] = True
-    return rows[kept]
+    # A row's limit is that of most of the time since the row before.
+    idle_ms = np.cumsum(rows["limit"] == Limit.APPLICATION)[kept]
+    rows = rows[kept]
+    since_ms = np.diff(rows["time_us"].astype(np.int64), prepend=0) / 1000
+    rows["limit"][np.diff(idle_ms, prepend=0) > since_ms / 2] = Limit.APPLICATION
+    return rows

@@ -8,10 +8,10 @@ while the packet of row i waited, which were ahead of it in the queue, and Q the
     full queue      a loss episode, its losses within one RTT of each other, before which Q_i came within FULL_SHARE of
                     Q, with at least LEAST_FULL_PKTS. buffer = the median of the largest Q_i of these episodes
     random          the losses of all other episodes, over the packets that were sent. With a rate limit on the path
-                    they are `policed` instead
+                    they are `policed` instead. Losses that a timeout declared are neither: many are needless
     ACK bunches     rows within BUNCH_US of each other. ACKs are held if, weighted by bytes, the median bunch carries
                     more than LEAST_BUNCH_PKTS, follows LEAST_HELD_US without an ACK, and is shorter than that
-    jitter          90th percentile of RTT - the least RTT of the rows around; none where ACKs are held, which look alike
+    jitter          90th percentile of RTT - the least RTT of the rows around; none where ACKs are held: they look alike
     outage          nothing was delivered for longer than 2 (RTT + 200 ms), twice a retransmission timeout, while data
                     was in flight and the application was not the limit
     state           at the end of each EPOCH_S: V = what was delivered in the last 250 ms (PQSA, eq. 1), or in a log
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from emulation.traces import EPOCH_S
 from training.observed.flow import Flow, Limit
-from training.observed.links import TokenBucket, base_rtts_us, delivered_pkts, queueing_delays_us
+from training.observed.links import TokenBucket, base_rtts_us, delivered_pkts, queueing_delays_us, queues_pkts
 from training.workloads.axes import LimitAxis, RttAxis, ThroughputAxis
 
 PERCENTILES = (50, 95, 99)
@@ -74,9 +74,9 @@ class FlowFacts:
     """Facts about a flow; None: its source cannot tell.
 
     throughput_mbps: of payload. queueing_delay_ms, ack_gap_ms, ack_bytes: percentiles by name, such as p95, weighted by
-    bytes. sent_pkts: those delivered and lost. random_loss, policed_loss, full_queue_loss: shares of them. buffer_pkts: where losses
-    of a full queue began; None: the queue never overflowed. largest_queue_pkts: 99th percentile. ack_interval_ms: 0 if
-    ACKs are not held. limited: share of the time by what limited the sender.
+    bytes. sent_pkts: those delivered and lost. random_loss, policed_loss, full_queue_loss: shares of them.
+    buffer_pkts: where losses of a full queue began; None: the queue never overflowed. largest_queue_pkts: 99th
+    percentile. ack_interval_ms: 0 if ACKs are not held. limited: share of the time by what limited the sender.
     """
 
     flow: str
@@ -110,13 +110,14 @@ def facts_of(flow: Flow, *, limit: TokenBucket | None = None) -> FlowFacts:
     """What a flow tells. limit: a rate limit that was found on its path."""
     gained = np.diff(flow.steps["delivered_bytes"].astype(np.float64), prepend=flow.steps["delivered_bytes"][0])
     delays_us = _delays_us(flow)
-    queues_pkts = _queues_pkts(flow)
-    others, full, buffer_pkts = _losses(flow, queues_pkts)
+    floors_us = queueing_delays_us(flow)
+    queues = queues_pkts(flow, floors_us)
+    others, full, buffer_pkts = _losses(flow, queues)
     policed, random = (others, 0.0) if limit is not None else (0.0, others)
     sent = float(gained.sum()) / flow.mss_bytes + _gained(flow.steps["lost_pkts"])
     gaps = _Gaps.of(flow)
     interval_ms = None if gaps is None else gaps.interval_ms(flow.mss_bytes)
-    knows_losses, knows_queue = "lost_pkts" in flow.has, not np.isnan(queues_pkts).all()
+    knows_losses, knows_queue = "lost_pkts" in flow.has, not np.isnan(queues).all()
     return FlowFacts(
         flow=flow.name,
         source=flow.source,
@@ -126,7 +127,7 @@ def facts_of(flow: Flow, *, limit: TokenBucket | None = None) -> FlowFacts:
         throughput_mbps=float(gained.sum()) * 8e-6 / flow.duration_s if flow.duration_s else 0.0,
         base_rtt_ms=flow.min_rtt_us / 1000 or None,
         queueing_delay_ms=_percentiles(delays_us / 1000, gained),
-        largest_queue_pkts=round(float(np.nanpercentile(queues_pkts, 99))) if knows_queue else None,
+        largest_queue_pkts=round(float(np.nanpercentile(queues, 99))) if knows_queue else None,
         buffer_pkts=buffer_pkts if knows_losses else None,
         sent_pkts=round(sent),
         random_loss=random / max(sent, 1) if knows_losses and knows_queue else None,
@@ -135,7 +136,7 @@ def facts_of(flow: Flow, *, limit: TokenBucket | None = None) -> FlowFacts:
         ack_gap_ms=None if gaps is None else _percentiles(gaps.gaps_us / 1000, gaps.bytes),
         ack_bytes=None if gaps is None else _percentiles(gaps.bytes, gaps.bytes),
         ack_interval_ms=interval_ms,
-        jitter_ms=_jitter_ms(flow, delays_us, gained) if interval_ms == 0 else None,
+        jitter_ms=_jitter_ms(delays_us - floors_us, gained) if interval_ms == 0 else None,
         outages=_outages(flow) if "inflight_bytes" in flow.has else None,
         limited=_limited(flow) if "limit" in flow.has else None,
         states=tuple(_states(flow, limit)),
@@ -169,30 +170,26 @@ def _delays_us(flow: Flow) -> Floats:
     return np.asarray(rtts_us - base_rtts_us(flow))
 
 
-def _queues_pkts(flow: Flow) -> Floats:
-    """Q_i of each row; NaN without an RTT sample."""
-    times_us, delays_us = flow.steps["time_us"].astype(np.float64), queueing_delays_us(flow)
-    found = delivered_pkts(flow, times_us - np.nan_to_num(delays_us), times_us)
-    found[np.isnan(delays_us)] = np.nan
-    return found
-
-
-def _losses(flow: Flow, queues_pkts: Floats) -> tuple[float, float, int | None]:
+def _losses(flow: Flow, queues: Floats) -> tuple[float, float, int | None]:
     """The packets that were lost without and with a full queue, and the buffer."""
     rows = np.flatnonzero(np.diff(flow.steps["lost_pkts"].astype(np.int64), prepend=flow.steps["lost_pkts"][0]) > 0)
     lost = np.diff(flow.steps["lost_pkts"].astype(np.int64), prepend=flow.steps["lost_pkts"][0])
-    if not len(rows) or np.isnan(queues_pkts).all():
+    if not len(rows) or np.isnan(queues).all():
         return float(lost.sum()), 0.0, None
     times_us = flow.steps["time_us"].astype(np.float64)
     rtts_us = _filled(flow.steps["rtt_us"].astype(np.float64))
-    largest = float(np.nanpercentile(queues_pkts, 99))
+    delivers = np.diff(flow.steps["delivered_bytes"].astype(np.int64), prepend=-1) > 0
+    delivered_us = np.maximum.accumulate(np.where(delivers, times_us, 0.0))
+    largest = float(np.nanpercentile(queues, 99))
     others, full, buffers = 0.0, 0.0, []
     starts = np.flatnonzero(np.diff(times_us[rows], prepend=-np.inf) > rtts_us[rows])
     for first, end in zip(starts, np.append(starts[1:], len(rows)), strict=True):
         row, number = rows[first], float(lost[rows[first:end]].sum())
+        if times_us[row] - delivered_us[row] > MIN_RTO_US:
+            continue
         # The rows of the RTT before, and the row before these: in samples there may be no other.
         since = max(int(np.searchsorted(times_us, times_us[row] - rtts_us[row])) - 1, 0)
-        around = queues_pkts[since : row + 1]
+        around = queues[since : row + 1]
         queue = float(np.nanmax(around)) if not np.isnan(around).all() else 0.0
         if queue >= max(FULL_SHARE * largest, LEAST_FULL_PKTS):
             full += number
@@ -244,8 +241,7 @@ class _Gaps:
         return interval_us / 1000 if is_held else 0.0
 
 
-def _jitter_ms(flow: Flow, delays_us: Floats, gained: Floats) -> float | None:
-    above_us = delays_us - queueing_delays_us(flow)
+def _jitter_ms(above_us: Floats, gained: Floats) -> float | None:
     found = _weighted(above_us, gained, 0.9)
     return None if math.isnan(found) else found / 1000
 
