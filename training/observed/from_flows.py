@@ -109,7 +109,7 @@ def _read(paths: Sequence[Path], terminal: Terminal) -> tuple[list[tuple[Flow, T
     terminal.phase("reading flows", total=1)
     read = sources.read_flows(paths, advance=terminal.advance)
     terminal.phase("rebuilding links", total=len(read.flows))
-    return [(flow, policing.limit_of(flow)) for flow in read.flows], read.remarks
+    return list(zip(read.flows, policing.limits_of(read.flows), strict=True)), read.remarks
 
 
 @click.command("from-flows")

@@ -55,7 +55,7 @@ Flags = NDArray[np.bool_]
 
 
 class TokenBucket(Protocol):
-    """What is known of a rate limit."""
+    """What is known of a rate limit, in whole packets."""
 
     @property
     def rate_mbps(self) -> float:
@@ -260,7 +260,7 @@ def backlogged(flow: Flow, *, limit: TokenBucket | None = None) -> Flags:
         known |= np.minimum.accumulate(since_us[::-1])[::-1][1:] <= times_us[:-1]
     if limit is not None:
         pkts = delivered_pkts(flow, times_us - RATE_WINDOW_US / 2, times_us + RATE_WINDOW_US / 2)
-        mbps = pkts * flow.mss_bytes * 8 / RATE_WINDOW_US
+        mbps = pkts * flow.mss_bytes * wire_factor(flow.mss_bytes) * 8 / RATE_WINDOW_US
         known &= mbps[1:] > MATCHES_LIMIT * limit.rate_mbps
     return np.asarray(known)
 

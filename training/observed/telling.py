@@ -11,7 +11,9 @@ while the packet of row i waited, which were ahead of it in the queue, and Q the
                     they are `policed` instead. Losses that a timeout declared are neither: many are needless
     ACK bunches     rows within BUNCH_US of each other. ACKs are held if, weighted by bytes, the median bunch carries
                     more than LEAST_BUNCH_PKTS, follows LEAST_HELD_US without an ACK, and is shorter than that
-    jitter          90th percentile of RTT - the least RTT of the rows around; none where ACKs are held: they look alike
+    jitter          90th percentile of RTT - the least RTT of the rows around, less the time in which two packets are
+                    delivered. None where ACKs are held, because these look alike. It contains how the rate of the
+                    link varies within some ms. Links rebuilt from captures contain the same
     outage          nothing was delivered for longer than 2 (RTT + 200 ms), twice a retransmission timeout, while data
                     was in flight and the application was not the limit
     state           at the end of each EPOCH_S: V = what was delivered in the last 250 ms (PQSA, eq. 1), or in a log
@@ -33,7 +35,14 @@ from numpy.typing import NDArray
 
 from emulation.traces import EPOCH_S
 from training.observed.flow import Flow, Limit
-from training.observed.links import TokenBucket, base_rtts_us, delivered_pkts, queueing_delays_us, queues_pkts
+from training.observed.links import (
+    TokenBucket,
+    base_rtts_us,
+    delivered_pkts,
+    queueing_delays_us,
+    queues_pkts,
+    wire_factor,
+)
 from training.workloads.axes import LimitAxis, RttAxis, ThroughputAxis
 
 PERCENTILES = (50, 95, 99)
@@ -136,7 +145,7 @@ def facts_of(flow: Flow, *, limit: TokenBucket | None = None) -> FlowFacts:
         ack_gap_ms=None if gaps is None else _percentiles(gaps.gaps_us / 1000, gaps.bytes),
         ack_bytes=None if gaps is None else _percentiles(gaps.bytes, gaps.bytes),
         ack_interval_ms=interval_ms,
-        jitter_ms=_jitter_ms(delays_us - floors_us, gained) if interval_ms == 0 else None,
+        jitter_ms=_jitter_ms(flow, delays_us - floors_us, gained) if interval_ms == 0 else None,
         outages=_outages(flow) if "inflight_bytes" in flow.has else None,
         limited=_limited(flow) if "limit" in flow.has else None,
         states=tuple(_states(flow, limit)),
@@ -241,9 +250,11 @@ class _Gaps:
         return interval_us / 1000 if is_held else 0.0
 
 
-def _jitter_ms(above_us: Floats, gained: Floats) -> float | None:
+def _jitter_ms(flow: Flow, above_us: Floats, gained: Floats) -> float | None:
+    pkts_us = np.diff(flow.steps["time_us"].astype(np.float64), prepend=np.nan) * flow.mss_bytes
+    per_pkt_us = _weighted(np.divide(pkts_us, gained, out=np.full_like(gained, np.nan), where=gained > 0), gained, 0.5)
     found = _weighted(above_us, gained, 0.9)
-    return None if math.isnan(found) else found / 1000
+    return None if math.isnan(found) else max(found - 2 * per_pkt_us, 0.0) / 1000
 
 
 def _outages(flow: Flow) -> tuple[Outage, ...]:
@@ -284,7 +295,11 @@ def _states(flow: Flow, limit: TokenBucket | None) -> Sequence[State]:
         pkts = float(delivered_pkts(flow, np.array([since_s * 1e6]), np.array([end_s * 1e6]))[0])
         rate = int(pkts * flow.mss_bytes / (end_s - since_s))
         if rate and least_us[row] < 2**32 - 1:
-            by_limit = None if limit is None else limits.level(int(limit.rate_mbps * BYTES_PER_S))
+            by_limit = (
+                None
+                if limit is None
+                else limits.level(int(limit.rate_mbps * BYTES_PER_S / wire_factor(flow.mss_bytes)))
+            )
             found.append(State(float(end_s), rate, throughput.level(rate), int(least_us[row]),
                                rtt.level(int(least_us[row])), by_limit))  # fmt: skip
     return found
