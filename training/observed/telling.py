@@ -286,6 +286,7 @@ def _states(flow: Flow, limit: TokenBucket | None) -> Sequence[State]:
     times_s = flow.steps["time_us"].astype(np.float64) / 1e6
     throughput, rtt = ThroughputAxis().axis("throughput"), RttAxis().axis("min_rtt")
     limits = LimitAxis().axis("limit")
+    limit_bytes_per_s = None if limit is None else int(limit.rate_mbps * BYTES_PER_S / wire_factor(flow.mss_bytes))
     known = np.where(flow.steps["rtt_us"] > 0, flow.steps["rtt_us"], np.uint32(2**32 - 1))
     least_us = np.minimum.accumulate(known)
     found = []
