@@ -296,11 +296,7 @@ def _states(flow: Flow, limit: TokenBucket | None) -> Sequence[State]:
         pkts = float(delivered_pkts(flow, np.array([since_s * 1e6]), np.array([end_s * 1e6]))[0])
         rate = int(pkts * flow.mss_bytes / (end_s - since_s))
         if rate and least_us[row] < 2**32 - 1:
-            by_limit = (
-                None
-                if limit is None
-                else limits.level(int(limit.rate_mbps * BYTES_PER_S / wire_factor(flow.mss_bytes)))
-            )
+            by_limit = None if limit_bytes_per_s is None else limits.level(limit_bytes_per_s)
             found.append(State(float(end_s), rate, throughput.level(rate), int(least_us[row]),
                                rtt.level(int(least_us[row])), by_limit))  # fmt: skip
     return found
