@@ -28,6 +28,7 @@ from training.options import as_json_option
 from training.progress import Terminal
 
 SCHEMA = "ccatune-observed-links/1"
+MOST_REMARKS = 10
 BIAS = (
     "The capacity is known only while the flow had packets in the bottleneck's queue. Times in which the link was "
     "faster than the flow are missing, so that rebuilt links are slower than true ones. docs/links.md states by how "
@@ -186,8 +187,10 @@ def _print(
             f"{len(row['pieces'])}", f"{seconds:.0f}", f"{carried / seconds:.2f}" if seconds else "-",
         ))  # fmt: skip
     print_table([*columns, *(Column(heading, "right") for heading in headings)], cells)
-    for remark in remarks:
+    for remark in remarks[:MOST_REMARKS]:
         echo(remark)
+    if len(remarks) > MOST_REMARKS:
+        echo(f"{counted(len(remarks) - MOST_REMARKS, 'more remark')}, which --json lists")
     whole_s = sum(one.flow.duration_s for one in seen)
     known_s = sum(one.link.known_s for one in seen)
     kept_s = sum(piece["duration_s"] for row in document["links"] for piece in row["pieces"])

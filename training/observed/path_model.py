@@ -6,6 +6,7 @@
     buffer      of flows that overflowed it. Without any: from the largest queue to UNKNOWN_BUFFER times as much
     loss        random loss of at least LEAST_LOSS
     outage      of flows with an outage; every_s: their time over their number of outages
+    policers    do not belong to this distribution. Losses and outages of policed flows do not count
 
 Radios that hold data, CoDel, and hosts that stall cannot be told apart from ACKs that are held, jitter and random loss.
 They are left out.
@@ -47,7 +48,8 @@ def paths_of(flows: Sequence[FlowFacts], *, name: str) -> PathsSettings:
     interval = _element([facts.ack_interval_ms for facts in known], least=0)
     fields["ack_interval_ms"] = () if interval is None else (interval,)
     fields["jitter_ms"] = _element([facts.jitter_ms for facts in known], least=LEAST_JITTER_MS)
-    fields["loss"] = _element([facts.random_loss for facts in known], least=LEAST_LOSS)
+    unpoliced = [facts.random_loss for facts in known if not facts.policed_loss]
+    fields["loss"] = _element(unpoliced, least=LEAST_LOSS)
     fields["outage_s"] = _outages(known)
     return PathsSettings.model_validate(fields)
 

@@ -7,10 +7,12 @@ while the packet of row i waited, which were ahead of it in the queue, and Q the
 
     full queue      a loss episode, its losses within one RTT of each other, before which Q_i came within FULL_SHARE of
                     Q, with at least LEAST_FULL_PKTS. buffer = the median of the largest Q_i of these episodes
-    random          the losses of all other episodes, over the packets that were sent. With a rate limit on the path
-                    they are `policed` instead. Losses that a timeout declared are neither: many are needless
-    ACK bunches     rows within BUNCH_US of each other. ACKs are held if, weighted by bytes, the median bunch carries
-                    more than LEAST_BUNCH_PKTS, follows LEAST_HELD_US without an ACK, and is shorter than that
+    random          the losses of all other episodes, over the packets that were sent. Losses that a timeout declared
+                    count as neither: many are needless
+    policed         all losses of a flow with a rate limit, whose timeouts look like outages, which are not sought then
+    ACK bunches     rows within BUNCH_US of each other while the flow is backlogged: elsewhere windows come in bunches,
+                    too. ACKs are held if, weighted by bytes, the median bunch carries more than LEAST_BUNCH_PKTS,
+                    follows LEAST_HELD_US without an ACK, and is shorter than that. None below LEAST_BUNCHES
     jitter          90th percentile of RTT - the least RTT of the rows around, less the time in which two packets are
                     delivered. None where ACKs are held, because these look alike. It contains how the rate of the
                     link varies within some ms. Links rebuilt from captures contain the same
@@ -37,6 +39,7 @@ from emulation.traces import EPOCH_S
 from training.observed.flow import Flow, Limit
 from training.observed.links import (
     TokenBucket,
+    backlogged,
     base_rtts_us,
     delivered_pkts,
     queueing_delays_us,
@@ -51,6 +54,8 @@ LEAST_FULL_PKTS = 8.0
 BUNCH_US = 1000.0
 LEAST_BUNCH_PKTS = 4.0
 LEAST_HELD_US = 2000.0
+LEAST_BUNCHES = 20
+LEAST_KNOWN = 0.1
 MIN_RTO_US = 200_000.0
 ESTIMATE_S = 0.25
 BYTES_PER_S = 125_000  # of one Mbit/s
@@ -122,9 +127,11 @@ def facts_of(flow: Flow, *, limit: TokenBucket | None = None) -> FlowFacts:
     floors_us = queueing_delays_us(flow)
     queues = queues_pkts(flow, floors_us)
     others, full, buffer_pkts = _losses(flow, queues)
-    policed, random = (others, 0.0) if limit is not None else (0.0, others)
+    policed = others + full if limit is not None else 0.0
+    if limit is not None:
+        others, full, buffer_pkts = 0.0, 0.0, None
     sent = float(gained.sum()) / flow.mss_bytes + _gained(flow.steps["lost_pkts"])
-    gaps = _Gaps.of(flow)
+    gaps = _Gaps.of(flow, backlogged(flow, limit=limit))
     interval_ms = None if gaps is None else gaps.interval_ms(flow.mss_bytes)
     knows_losses, knows_queue = "lost_pkts" in flow.has, not np.isnan(queues).all()
     return FlowFacts(
@@ -139,14 +146,14 @@ def facts_of(flow: Flow, *, limit: TokenBucket | None = None) -> FlowFacts:
         largest_queue_pkts=round(float(np.nanpercentile(queues, 99))) if knows_queue else None,
         buffer_pkts=buffer_pkts if knows_losses else None,
         sent_pkts=round(sent),
-        random_loss=random / max(sent, 1) if knows_losses and knows_queue else None,
+        random_loss=others / max(sent, 1) if knows_losses and knows_queue else None,
         policed_loss=policed / max(sent, 1) if knows_losses and knows_queue else None,
         full_queue_loss=full / max(sent, 1) if knows_losses and knows_queue else None,
         ack_gap_ms=None if gaps is None else _percentiles(gaps.gaps_us / 1000, gaps.bytes),
         ack_bytes=None if gaps is None else _percentiles(gaps.bytes, gaps.bytes),
         ack_interval_ms=interval_ms,
         jitter_ms=_jitter_ms(flow, delays_us - floors_us, gained) if interval_ms == 0 else None,
-        outages=_outages(flow) if "inflight_bytes" in flow.has else None,
+        outages=_outages(flow) if "inflight_bytes" in flow.has and limit is None else None,
         limited=_limited(flow) if "limit" in flow.has else None,
         states=tuple(_states(flow, limit)),
     )
@@ -223,25 +230,26 @@ class _Gaps:
     times_us: Floats
     gaps_us: Floats
     bytes: Floats
+    known: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, flow: Flow) -> _Gaps | None:
-        """The ACKs of a capture; None for other sources."""
-        steps = flow.steps
-        rows = np.flatnonzero(
-            np.diff(steps["delivered_bytes"].astype(np.int64), prepend=steps["delivered_bytes"][0]) > 0
-        )
+    def of(cls, flow: Flow, known: NDArray[np.bool_]) -> _Gaps | None:
+        """The ACKs of a capture; None for other sources. known: of `backlogged`."""
+        delivered = flow.steps["delivered_bytes"].astype(np.int64)
+        rows = np.flatnonzero(np.diff(delivered, prepend=delivered[0]) > 0)
         if flow.kind != "capture" or len(rows) < 2:
             return None
-        times_us = steps["time_us"][rows].astype(np.float64)
-        return cls(times_us, np.diff(times_us), np.diff(steps["delivered_bytes"][rows].astype(np.float64)))
+        times_us = flow.steps["time_us"][rows].astype(np.float64)
+        return cls(times_us, np.diff(times_us), np.diff(delivered[rows]).astype(np.float64), known[rows[1:] - 1])
 
-    def interval_ms(self, mss_bytes: int) -> float:
-        """The time between bunches if ACKs are held, else 0."""
+    def interval_ms(self, mss_bytes: int) -> float | None:
+        """The time between bunches if ACKs are held, else 0; None if it cannot be told."""
         firsts = np.flatnonzero(self.gaps_us > BUNCH_US)
-        if len(firsts) < 2:
+        if self.known.mean() < LEAST_KNOWN:
+            return None
+        if len(firsts) <= LEAST_BUNCHES:
             return 0.0
-        carried = np.add.reduceat(self.bytes, firsts)[:-1]
+        carried = np.add.reduceat(self.bytes, firsts)[:-1] * self.known[firsts][1:]
         apart_us = np.diff(self.times_us[firsts + 1])
         held_us = self.gaps_us[firsts][1:]
         size = _weighted(carried, carried, 0.5)
