@@ -13,7 +13,17 @@ import click
 from emulation.errors import EmulationError
 from emulation.mahimahi import lacking
 from experiments.observed_links.judge import judge
-from experiments.observed_links.runs import ALGORITHMS, SAMPLE_S, Observed, make_real, real, scenarios, simulated
+from experiments.observed_links.runs import (
+    ALGORITHMS,
+    PATHS,
+    SAMPLE_S,
+    Observed,
+    file_of,
+    make_real,
+    real,
+    scenarios,
+    simulated,
+)
 from kmod.terminal import echo
 from training.options import as_json_option, enforce_option, traces_option
 
@@ -27,12 +37,14 @@ MOST_MEDIAN = {"throughput": 0.05, "p95_delay": 0.13}
 @click.option("--work", type=click.Path(file_okay=False, path_type=Path), default=Path("build/observed-links"),
               show_default=True, help="Real runs are kept here, and not made again.")  # fmt: skip
 @click.option("--most", type=click.IntRange(0), help="Make at most so many real runs, of 30 s each.  [all]")
+@click.option("--path", type=click.Choice(list(PATHS)), default="plain", show_default=True,
+              help="Of the simulator: what disturbs the flows.")  # fmt: skip
 @traces_option
 @enforce_option
 @as_json_option
 def command(
-    *, only: str | None, work: Path, most: int | None, paths: tuple[Path, ...], enforce: bool, as_json: bool
-) -> None:
+    *, only: str | None, work: Path, most: int | None, path: str, paths: tuple[Path, ...], enforce: bool, as_json: bool
+) -> None:  # fmt: skip
     """Observe CUBIC and BBR flows over 20 recorded links, rebuild the links, and compare.
 
     Then simulate another algorithm on the rebuilt and on the true link. Real flows need root.
@@ -44,10 +56,11 @@ def command(
     """
     found: dict[str, dict[str, Any]] = {}
     for source, sample_s in SOURCES.items():
-        if only is not None and only not in source.lower():
+        is_real = "Mahimahi" in source
+        if (only is not None and only not in source.lower()) or (is_real and path != "plain"):
             continue
-        runs = _real_runs(paths, work, most) if "Mahimahi" in source else [
-            simulated(scenario, sample_s=sample_s) for scenario in scenarios(paths)
+        runs = _real_runs(paths, work, most) if is_real else [
+            simulated(scenario, sample_s=sample_s) for scenario in scenarios(paths, path=path)
         ]  # fmt: skip
         for cca in ALGORITHMS:
             its = [one for one in runs if one.flow.algorithm == cca]
@@ -68,7 +81,7 @@ def _real_runs(paths: tuple[Path, ...], work: Path, most: int | None) -> list[Ob
     work.mkdir(parents=True, exist_ok=True)
     runs, made = [], 0
     for scenario in scenarios(paths):
-        file = work / f"{scenario.name}.json"
+        file = work / file_of(scenario)
         if not file.exists():
             if most is not None and made >= most:
                 continue
@@ -80,9 +93,11 @@ def _real_runs(paths: tuple[Path, ...], work: Path, most: int | None) -> list[Ob
 
 
 def _holds(figures: dict[str, Any]) -> bool:
-    first = next(iter(figures["resimulated"].values()))
-    return figures["busy_seconds"]["share"] >= LEAST_RIGHT and all(
-        first[name]["median"] <= most for name, most in MOST_MEDIAN.items()
+    first = next(iter(figures["resimulated"].values()), None)
+    return (
+        first is not None
+        and (figures["busy_seconds"]["share"] or 0) >= LEAST_RIGHT
+        and all(first[name]["median"] <= most for name, most in MOST_MEDIAN.items())
     )
 
 
@@ -96,7 +111,8 @@ def _lines(name: str, figures: dict[str, Any]) -> list[str]:
         f"in pieces {figures['kept_share']:.1%}",
         f"  rate within 10 %: known seconds {share(figures['known_seconds'])}; "
         f"backlogged seconds {share(figures['busy_seconds'])}",
-        f"  mean known rate over mean true rate {figures['bias']['mean']:.3f} ± {figures['bias']['interval']:.3f}",
+        f"  mean known rate over mean true rate {figures['bias']['mean'] or 0:.3f} ± "
+        f"{figures['bias']['interval'] or 0:.3f}",
     ]
     for other, its in figures["resimulated"].items():
         parts = [

@@ -20,7 +20,7 @@ from emulation import FlowSpec, LinkSpec, Scenario, simulate
 from emulation.traces import Trace
 from experiments.figures import half_of, number
 from experiments.observed_links.runs import DURATION_S, Observed
-from training.intervals import drawn_rows, interval_of, wilson_95
+from training.intervals import LEAST_SEEDS, drawn_rows, interval_of, wilson_95
 from training.observed.links import RebuiltLink, rebuild
 from training.observed.telling import facts_of
 
@@ -51,8 +51,8 @@ def seconds_of(one: Observed, link: RebuiltLink) -> dict[str, Floats]:
     return {"rebuilt": rates, "true": np.array(true), "known": known, "busy": _busy_shares(one.busy_s, bounds_s)}
 
 
-def _qos(trace: Trace, cca: str, rtt_ms: float, buffer_pkts: int) -> Floats:
-    link = LinkSpec(trace=trace, rtt_ms=rtt_ms, buffer_pkts=buffer_pkts)
+def _qos(trace: Trace, cca: str, path: LinkSpec) -> Floats:
+    link = path.model_copy(update={"trace": trace})
     qos = simulate(Scenario(link=link, flows=(FlowSpec(cca=cca),), duration_s=RUN_S))
     return np.array([qos.throughput_mbps, qos.queueing_delay.percentile_ms(95)])
 
@@ -64,11 +64,11 @@ def errors_of(one: Observed, link: RebuiltLink, other: str) -> list[dict[str, An
     for piece in link.pieces:
         start_ms = max(round((piece.start_s - one.late_s) * 1000), 0)
         stretch = true.trace.slice(start_ms, min(start_ms + piece.trace.period_ms, true.trace.period_ms))
-        path = (true.rtt_ms, true.buffer_pkts or 1)
-        expected = _qos(stretch, other, *path)
-        found = {"": _qos(piece.trace, other, *path)}
+        expected = _qos(stretch, other, true)
+        found = {"": _qos(piece.trace, other, true)}
         if facts.buffer_pkts and facts.base_rtt_ms:
-            found["as told"] = _qos(piece.trace, other, facts.base_rtt_ms, facts.buffer_pkts)
+            told = true.model_copy(update={"rtt_ms": facts.base_rtt_ms, "buffer_pkts": facts.buffer_pkts})
+            found["as told"] = _qos(piece.trace, other, told)
         for name, values in found.items():
             throughput, delay = (values / expected - 1).tolist()
             rows.append({"run": one.scenario.name, "path": name, "seconds": piece.duration_s, "throughput": throughput,
@@ -106,13 +106,17 @@ def judge(runs: Sequence[Observed]) -> dict[str, Any]:
         float(each["rebuilt"][each["known"] >= KNOWN].mean() / each["true"].mean())
         for each in seconds if (each["known"] >= KNOWN).any()
     ])  # fmt: skip
+    wide = len(bias) >= LEAST_SEEDS
     found: dict[str, Any] = {
         "runs": len(runs),
         "known_share": float(np.mean([link.known_share for link in links])),
         "busy_share": float(busy.mean()),
         "known_seconds": _share(right[known]),
         "busy_seconds": _share(right[busy] & (columns["known"][busy] >= KNOWN)),
-        "bias": {"mean": float(bias.mean()), "interval": interval_of(bias)},
+        "bias": {
+            "mean": float(bias.mean()) if len(bias) else None,
+            "interval": interval_of(bias) if len(bias) >= LEAST_SEEDS else None,
+        },
         "kept_share": sum(piece.duration_s for link in links for piece in link.pieces) / (DURATION_S * len(runs)),
         "resimulated": {},
     }

@@ -7,6 +7,7 @@ it had waited there, in ms of the scenario's time. A run that is there is not ma
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import tempfile
@@ -27,6 +28,8 @@ from emulation.mahimahi.process import BARE_PYTHON, RunProcess
 from emulation.mahimahi.processors import kept_awake
 from emulation.mahimahi.runner import host_runner
 from emulation.mahimahi.translate import to_job
+from emulation.scenario.model import canonical_text
+from emulation.scenario.path import AckPath, Clock, Codel, Jitter
 from emulation.traces import Recording, default_traces, read_split
 from experiments.campaign import pieces_of
 from kmod.ensemble import write_atomically
@@ -36,7 +39,15 @@ from training.observed.simulated import observed_run
 
 ALGORITHMS = ("cubic", "bbr")
 DATASETS = {"pqsa-4g": 8, "pqsa-3g": 4, "mahimahi-mobile": 8}  # pieces of each
-DURATION_S, SAMPLE_S, RTT_MS, BUFFER_PKTS = 25.0, 0.2, 40.0, 300
+DURATION_S, SAMPLE_S = 25.0, 0.2
+PLAIN = {"rtt_ms": 40.0, "buffer_pkts": 300}
+# Paths of the simulator, by what they change.
+PATHS: dict[str, dict[str, Any]] = {
+    "plain": {}, "rtt-20": {"rtt_ms": 20.0}, "rtt-250": {"rtt_ms": 250.0}, "buffer-60": {"buffer_pkts": 60},
+    "acks-10": {"acks": AckPath(interval_ms=10)}, "acks-40": {"acks": AckPath(interval_ms=40)},
+    "jitter-30": {"behind": (Jitter(max_ms=30),)}, "hold-40": {"behind": (Clock(least_ms=10, most_ms=40),)},
+    "loss-0.1": {"loss": 0.001}, "codel": {"codel": Codel()},
+}  # fmt: skip
 _SAMPLER = Path(__file__).with_name("sampler.py")
 # Of tcp_info: name, offset, type.
 _INFO = {
@@ -73,11 +84,11 @@ def pieces(paths: Sequence[Path]) -> list[Recording]:
     return found
 
 
-def scenarios(paths: Sequence[Path]) -> list[Scenario]:
-    """A scenario for each piece and algorithm."""
+def scenarios(paths: Sequence[Path], *, path: str = "plain") -> list[Scenario]:
+    """A scenario for each piece and algorithm, over one of PATHS."""
     return [
         Scenario(
-            name=f"{number:02}-{cca}", link=LinkSpec(trace=piece.trace, rtt_ms=RTT_MS, buffer_pkts=BUFFER_PKTS),
+            name=f"{number:02}-{cca}", link=LinkSpec.model_validate({"trace": piece.trace, **PLAIN, **PATHS[path]}),
             flows=(FlowSpec(cca=cca),), duration_s=DURATION_S,
         )
         for number, piece in enumerate(pieces(paths)) for cca in ALGORITHMS
@@ -98,11 +109,11 @@ def make_real(scenario: Scenario, file: Path) -> float | None:
         process = RunProcess(to_job(scenario, host_runner()), limit_s=DURATION_S + 60)
         sampler = None
         try:
-            outer = process._process.pid  # its child is the first process of the namespaces
-            child = _child_of(outer)
+            child = _child_of(process._process.pid)  # the first process of the namespaces
             words = ["nsenter", "--net", "--target", child, "--", *BARE_PYTHON, str(_SAMPLER), str(SAMPLE_S)]
             sampler = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=samples)
-            process._process.wait(DURATION_S + 60)
+            while not process.is_over:
+                time.sleep(0.05)
             sampler.communicate()
             result = process.result()
         finally:
@@ -129,6 +140,11 @@ def _child_of(pid: int) -> str:
             return words[0]
         time.sleep(0.01)
     raise TrainingError("mahimahi: expected the run to start a process, it did not")
+
+
+def file_of(scenario: Scenario) -> str:
+    """The name of the file of a real run. Another scenario has another one."""
+    return f"{scenario.name}-{hashlib.sha256(canonical_text(scenario).encode()).hexdigest()[:12]}.json"
 
 
 def real(scenario: Scenario, file: Path) -> Observed:
