@@ -106,7 +106,6 @@ def judge(runs: Sequence[Observed]) -> dict[str, Any]:
         float(each["rebuilt"][each["known"] >= KNOWN].mean() / each["true"].mean())
         for each in seconds if (each["known"] >= KNOWN).any()
     ])  # fmt: skip
-    wide = len(bias) >= LEAST_SEEDS
     found: dict[str, Any] = {
         "runs": len(runs),
         "known_share": float(np.mean([link.known_share for link in links])),

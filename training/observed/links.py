@@ -20,7 +20,9 @@ known if both show a queue, and nothing but the network limited the sender.
     bunches     what an ACK acknowledges is spread over the time since the previous ACK, at most over `_spread_us`
     gaps        an unknown time up to `bridge_s` between two known ones is bridged: the flow's own rate there, or the
                 mean rate of the second before and after it, whichever is higher. Longer ones cut the link in pieces.
-                A piece of which less than LEAST_KNOWN_SHARE is known is left out
+                A piece of which less than LEAST_KNOWN_SHARE is known is left out. On disturbed simulated paths, gaps of
+                up to 0.5, 1, 2 and 4 s bring 67, 74, 74 and 72 % of the time into pieces, on which another algorithm's
+                throughput is within 5 % of that on the true link in 93.5, 91.9, 92.3 and 90.5 % of the cases
     policer     a token bucket is no link. With `limit`, times in which the flow had no more than its rate are unknown
 
 The times are those at which the sender learnt of a delivery. The bottleneck delivered earlier, by the way back, which
