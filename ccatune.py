@@ -56,6 +56,7 @@ class LazyCommand:
 COMMANDS: dict[str, LazyCommand] = {
     "demo": LazyCommand("serving.commands.demo:demo", "demo", "Everything once: train, publish, apply, show the gain."),
     "traces": LazyCommand("emulation.cli:traces", "emulation", "Check, import, fit, make and show link traces."),
+    "observe": LazyCommand("serving.agent.observe.command:observe", "", "Sample this server's TCP connections."),
     "simulate": LazyCommand("emulation.cli:simulate", "emulation", "Run one scenario in the simulator."),
     "emulate": LazyCommand("emulation.cli:emulate", "emulation", "Run scenarios over real links, with real TCP."),
     "pantheon": LazyCommand(
@@ -90,6 +91,9 @@ COMMANDS: dict[str, LazyCommand] = {
     ),
     "rollout": LazyCommand("serving.commands.rollouts:rollout", "serving", "Move a channel in steps that do no harm."),
     "agents": LazyCommand("serving.commands.agents:agents", "serving", "List the agents and their last reports."),
+    "observations": LazyCommand(
+        "serving.commands.observations:observations", "serving", "List and get what servers observed."
+    ),
     "qos": LazyCommand("serving.commands.qos:qos", "serving", "Show what the agents report of their flows."),
     "drift": LazyCommand("serving.commands.drift:drift", "serving", "Compare a channel's flows with its training."),
     "retrain": LazyCommand("serving.commands.retrain:retrain", "serving", "Train a channel anew, up to its roll-out."),

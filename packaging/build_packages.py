@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Builds the Debian packages: python packaging/build_packages.py --wheel WHEEL [--server FOLDER] --out dist.
 
-    ccatune-agent    the content of the agent's wheel, its unit, and the command ccatune-agent
+    ccatune-agent    the content of the agent's wheel, its units, and the command ccatune-agent
     ccatune-dkms     the sources of the kernel modules, for DKMS
     ccatune-bpf      the program ccatune-bpf with the BPF objects, and the rights that the agent's unit needs for it
     ccatune-server   the whole of ccatune and all that it needs, in an environment of its own, with the service's units
@@ -59,8 +59,9 @@ def prepare(folder: Path, wheel: Path) -> None:
     licence = (REPOSITORY / "LICENSE").read_text(encoding="utf-8")
     complete(folder / "debian" / "copyright.in", added=licence)
     complete(folder / "debian" / "changelog.in", VERSION=version_of(wheel), DATE=formatdate(time.time()))
-    unit = REPOSITORY / "serving" / "agent" / "ccatune-agent.service"
-    shutil.copy2(unit, folder / "debian" / unit.name)
+    units = REPOSITORY / "serving" / "agent"
+    shutil.copy2(units / "ccatune-agent.service", folder / "debian")
+    shutil.copy2(units / "ccatune-observe.service", folder / "debian" / "ccatune-agent.ccatune-observe.service")
 
 
 def make_environment(folder: Path, wheels: Path) -> None:

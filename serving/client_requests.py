@@ -106,13 +106,17 @@ class RegistryRequests:
         """Close the connections."""
         self._http.close()
 
-    def pages(self, path: str) -> Iterator[Json]:
+    def pages(self, path: str, **filters: str | None) -> Iterator[Json]:
         """Yield the items of all pages of a list."""
-        return self._pages(path, cca=None)
+        return self._pages(path, cca=None, **filters)
 
     def ask(self, method: str, path: str, *, body: Any = None) -> Any:
         """Return the JSON answer to a request."""
         return _json(self._ask(method, path, json=body))
+
+    def content(self, path: str) -> bytes:
+        """Return what is at a path, as it is."""
+        return self._ask("GET", path).content
 
     def send(self, method: str, path: str, *, body: Any = None) -> None:
         """Send a request whose answer has no content."""

@@ -67,6 +67,18 @@ class AgentNotFoundError(ServingError, status=404, slug="agent-not-found", title
     """No agent has reported under that id, or its reports were deleted."""
 
 
+class ObservationsInvalidError(
+    ServingError, status=422, slug="observations-invalid", title="Not a file of observations"
+):
+    """A body is not a file of observations, or has another digest than the path says."""
+
+
+class ObservationNotFoundError(
+    ServingError, status=404, slug="observations-not-found", title="No such file of observations"
+):
+    """The registry holds no file of observations with that digest, or it was deleted."""
+
+
 class NoStatesError(ServingError, status=422, slug="sums-without-states", title="Sums without states"):
     """The sums of single agents are requested by state, but they are kept without states."""
 
@@ -168,6 +180,10 @@ class EnsembleUnsignedError(ServingError, status=409, slug="ensemble-unsigned", 
 
 class StudyNotFoundError(ServingError, status=404, slug="study-not-found", title="No such study"):
     """The registry has no registered study of that name, or its file is not usable."""
+
+
+class AdviceNotFoundError(ServingError, status=404, slug="advice-not-found", title="No advice"):
+    """Nobody has sent an advice for the channel."""
 
 
 class DatasetNotFoundError(ServingError, status=404, slug="dataset-not-found", title="No such dataset"):

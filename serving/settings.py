@@ -148,6 +148,15 @@ class ServingSettings(BaseModel):
     qos_agent_retention_days: float = Field(
         default=7.0, ge=1, le=36_500, description="Time for which the sums of flows of each agent are kept."
     )
+    observation_retention_days: float = Field(
+        default=30.0, ge=0.01, le=36_500, description="Time for which files of observations are kept."
+    )
+    observation_bytes_per_agent: int = Field(
+        default=128 << 20, ge=0, description="Most bytes of files of observations of an agent; the oldest are deleted."
+    )
+    observation_bytes: int = Field(
+        default=2 << 30, ge=0, description="Most bytes of files of observations of all agents together."
+    )
     write_stall_s: float = Field(
         default=10.0, gt=0, le=3600, description="Time without a successful write after which /healthz tests one."
     )

@@ -180,7 +180,7 @@ def test_names_of_commands_and_options_follow_one_pattern() -> None:
 
     found = dict(names_of(ccatune.cli))
     lists = [words for words in found if words.endswith(" list")]
-    of = ["ensembles", "channels", "agents", "retrain", "jobs", "tokens", "people"]
+    of = ["ensembles", "channels", "agents", "observations", "retrain", "jobs", "tokens", "people"]
     assert lists == [f"{name} list" for name in of]
     files = ("cert", "key", "ca", "token", "passphrase")
     for words, command in [*found.items(), *names_of(agent, "ccatune-agent")]:

@@ -9,8 +9,10 @@
     train     to submit training jobs, and to cancel own ones     ccas
               to start, approve and dismiss trainings anew        ccas, channels
     run-jobs  to run training jobs                                ccas
-    report    to report the table in force in an agent's kernel   agent_id
-    read      to read                                             ccas, channels; agent_id for agents and sums of flows
+    report    to report the table in force in an agent's kernel,  agent_id
+              and to upload observations of its connections
+    read      to read                                             ccas, channels; agent_id for agents, sums of flows
+                                                                  and observations
     admin     everything; such a token has no limits
 
 An ensemble belongs to an algorithm and to no channel, so `channels` does not limit who reads or publishes it.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -149,7 +149,8 @@ def _settings_options(function: _Function) -> _Function:
 class _AgentGroup(click.Group):
     """The agent's commands. They are imported only when one is used."""
 
-    _NAMES = ("disable", "enable", "forget", "resume", "status", "unit")
+    _NAMES = ("disable", "enable", "forget", "observe", "resume", "status", "unit")
+    _MODULES: ClassVar = {"observe": "serving.agent.observe.command"}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -159,7 +160,7 @@ class _AgentGroup(click.Group):
         del ctx
         if cmd_name not in self._NAMES:
             return None
-        command: click.Command = getattr(import_module("serving.agent.commands"), cmd_name)
+        command: click.Command = getattr(import_module(self._MODULES.get(cmd_name, "serving.agent.commands")), cmd_name)
         return command
 
 

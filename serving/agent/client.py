@@ -5,6 +5,7 @@
     GET  /v1/roots/{version}               the next version of the root document, if one is pinned
     GET  /v1/channels/{cca}/{channel}      with If-None-Match and ?wait=SECONDS this is a long poll
     POST /v1/agents/{agent_id}/reports
+    PUT  /v1/agents/{agent_id}/observations/{digest}    a file of observations
 
 The agent does not trust the registry's answers. It accepts an answer only if it is at most 4 MiB long, arrives
 completely before a deadline, and is neither a redirect nor compressed. The content of an offer must be valid, have the
@@ -31,6 +32,7 @@ from serving.agent.connection import Answer, ClientTls, Clock, Connection, Reque
 from serving.agent.errors import (
     AgentError,
     ChannelAbsentError,
+    ContentRefusedError,
     NotPermittedError,
     OfferExpiredError,
     OfferRefusedError,
@@ -201,6 +203,20 @@ class RegistryClient:
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
             raise self._unexpected(answer, "2xx")
         return refused
+
+    def put_observations(self, content: bytes, *, digest: str) -> None:
+        """Send a file of observations under the token's agent id, or else the one of the settings.
+
+        digest: of the content, as sha256:HEX. Raises ContentRefusedError where the registry will never accept it, and
+        RegistryUnavailableError.
+        """
+        agent_id = self.agent_id_of_token() or self._agent_id
+        path = f"/v1/agents/{quote(agent_id, safe='')}/observations/{quote(digest, safe='')}"
+        answer = self._request("PUT", path, headers={"Content-Type": "application/octet-stream"}, body=content)
+        if answer.status in _REFUSED_CONTENT:
+            raise ContentRefusedError(str(self._unexpected(answer, "2xx")))
+        if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
+            raise self._unexpected(answer, "2xx")
 
     def _post(self, path: str, content: Mapping[str, Any]) -> Answer:
         body = json.dumps(content, separators=(",", ":")).encode("ascii")

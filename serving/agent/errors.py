@@ -56,3 +56,11 @@ class SwitchError(AgentError):
 
 class NotLoadableError(SwitchError):
     """An algorithm cannot be loaded as a module. It may still be loaded in BPF."""
+
+
+class ContentRefusedError(AgentError):
+    """The registry refuses what was sent to it, and will refuse it again."""
+
+
+class ObserveError(AgentError):
+    """Connections of this server cannot be observed, or what was observed cannot be kept."""

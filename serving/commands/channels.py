@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -282,6 +282,33 @@ def show_channel(*, cca: str, name: str) -> None:
     facts = {column.heading: cell(found) for column, cell in _DEPLOYMENTS.items()}
     shown = {heading: text for heading, text in facts.items() if text}
     print_facts(found, shown={"registry": found["registry"], "channel": channel_of(found), **shown})
+
+
+@channels.command()
+@click.argument("cca")
+@click.argument("name")
+@click.argument("file", type=click.File("rb"), metavar="FILE", default="-")
+@registry_options
+@json_option
+def advice(*, cca: str, name: str, file: BinaryIO) -> None:
+    """Give channel NAME of algorithm CCA an advice, which its page then shows.
+
+    FILE is the output of `ccatune advise --json`; without it, standard input is read. This
+    needs the scope train.
+
+    \b
+    Example:
+      ccatune advise captures/ --json | ccatune channels advice gr champion
+    """
+    try:
+        report = json.load(file)
+    except ValueError as error:
+        raise RegistryClientError(
+            f"{file.name}: expected the output of `ccatune advise --json`, got no JSON ({error})"
+        ) from error
+    with connect() as client:
+        found = client.ask("PUT", f"{require_channel(cca, name)}/advice", body=report)
+    print_answer(found, lambda: echo_wrapped(f"{cca}/{name} has the advice: {' '.join(found['answer'])}"))
 
 
 @channels.command("list")

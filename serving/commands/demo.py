@@ -81,6 +81,7 @@ def demo(*, traces: Path | None, out: Path, port: int, keep: bool | None, as_jso
             "ensemble": str(ensemble),
             "picture": str(picture),
             **({"flow": flow["picture"]} if flow else {}),
+            "pages": f"{url}/ui/",
             "API": f"{url}/v1/docs"
             + ("" if keep else f"  (ended; again: ccatune serve --open --database {_database(out)})"),
         })  # fmt: skip

@@ -16,6 +16,8 @@ from sqlalchemy.orm import Session
 
 from serving.access.check import Reader
 from serving.access.grants import Caller
+from serving.advice import service as advice
+from serving.advice.schemas import AdviceRead
 from serving.agents import standing
 from serving.channels import repository, service
 from serving.channels.offers import Offers
@@ -93,6 +95,7 @@ def _shown(
                            classes=json.loads(document)["classes"]),
         "marks": list(marks_of([one for one in moved if one.deployed_at > now - timedelta(days=days)])),
         "ensembles": published(session, cca=cca),
+        "advice": AdviceRead.of(advised) if (advised := advice.newest(session, cca=cca, name=name)) else None,
         **_rollouts(session, row),
         **_retrainings(session, row),
     }  # fmt: skip

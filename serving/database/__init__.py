@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The registry's database: its models, sessions and migrations."""
 
+from serving.database.advice import AdviceRow
 from serving.database.datasets import CONTENT_CHARS, DatasetRow
 from serving.database.engine import Database, insert_for, insert_or_find, narrowed
 from serving.database.jobs import LEASE_CHARS, RUNNER_CHARS, JobAttemptRow, JobRow
@@ -21,6 +22,7 @@ from serving.database.models import (
     RootRow,
     TokenRow,
 )
+from serving.database.observation_models import ObservationRow
 from serving.database.people_models import (
     PASSKEY_NAME_CHARS,
     USER_AGENT_CHARS,
@@ -45,6 +47,7 @@ __all__ = [
     "RUNNER_CHARS",
     "RUN_ID_CHARS",
     "USER_AGENT_CHARS",
+    "AdviceRow",
     "AgentQosRow",
     "AgentRow",
     "AuditRow",
@@ -58,6 +61,7 @@ __all__ = [
     "JobAttemptRow",
     "JobRow",
     "LeaseRow",
+    "ObservationRow",
     "OneTimeRow",
     "PasskeyRow",
     "PersonRow",

@@ -17,11 +17,14 @@
     GET  /v1/channels/{cca}/{name}/rollouts/{number}[/events]   get a roll-out, or what was done and why
     POST /v1/channels/{cca}/{name}/rollouts/{number}/{action}   pause, resume, abort or promote it
     PUT  /v1/channels/{cca}/{name}/retraining    set how a channel is trained anew; GET, DELETE
+    PUT  /v1/channels/{cca}/{name}/advice        give a channel an advice; GET returns it
     POST /v1/channels/{cca}/{name}/retrainings   train a channel anew; GET lists its retrainings, /{number} gets one
     POST /v1/channels/{cca}/{name}/retrainings/{number}/{action}   approve its training or roll-out, or dismiss it
     POST /v1/agents/{agent_id}/reports        report the table in force in an agent's kernel
     GET  /v1/agents                           list the latest report of each agent
     DELETE /v1/agents/{agent_id}              delete an agent's reports
+    PUT  /v1/agents/{agent_id}/observations/{digest}   upload a file of observations (idempotent by digest)
+    GET  /v1/observations                     list the files of observations; /v1/observations/{digest} gets one
     GET  /v1/qos                              sums of what the agents report of their flows
     POST /v1/jobs                             queue the training of a registered study; GET lists the jobs
     GET  /v1/jobs/{id}                        get a job with its progress; /logs its logs; POST /cancel cancels it
@@ -63,6 +66,7 @@ from fastapi.responses import RedirectResponse
 from serving.access import endpoints as access
 from serving.access.check import AccessCheck
 from serving.access.known import KnownTokens
+from serving.advice import endpoints as advice
 from serving.agents import endpoints as agents
 from serving.channels import endpoints as channels
 from serving.context import Clock, Context, WorkPool
@@ -80,6 +84,7 @@ from serving.http.traces import NO_TELEMETRY, Traces
 from serving.jobs import endpoints as jobs
 from serving.metrics import endpoints as metrics
 from serving.metrics.requests import RequestFigures
+from serving.observations import endpoints as observations
 from serving.people import endpoints as people
 from serving.people import parts as people_parts
 from serving.people.gate import PageGate
@@ -142,6 +147,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     agents.add_parts(context)
     rollouts.add_parts(context)
     qos.add_parts(context)
+    observations.add_parts(context)
     drift.add_parts(context)
     jobs.add_parts(context)
     retraining.add_parts(context)
@@ -168,8 +174,8 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
 
 def _add_resources(app: FastAPI) -> None:
     """Add the API and the pages, which a controller does without."""
-    resources = (ensembles, channels, rollouts, drift, retraining, roots, agents, qos, jobs, datasets, access, people)
-    for resource in resources:
+    tables = (ensembles, channels, rollouts, drift, advice, retraining, roots)
+    for resource in (*tables, agents, observations, qos, jobs, datasets, access, people):
         app.include_router(resource.router, responses=problems(401, 403, 422, 429, 503))
     # The last router of the dashboard answers every address below /ui/ that no other one does.
     for pages in (*people_parts.PAGES, *dashboard.ROUTERS):

@@ -16,8 +16,10 @@ dpkg --install "$folder"/*.deb
 ccatune-agent --help >/dev/null
 ccatune-agent enable --help >/dev/null
 ccatune-agent unit --bpf >/dev/null
+ccatune-agent observe --unit >/dev/null
 ccatune-bpf --version
 test -e /lib/systemd/system/ccatune-agent.service || fail 'the unit of the agent'
+test -e /lib/systemd/system/ccatune-observe.service || fail 'the unit of observe'
 test -e /lib/systemd/system/ccatune-agent.service.d/bpf.conf || fail 'the rights of the unit for ccatune-bpf'
 dkms status
 modules="ccatune tcp_rtcp $(sed -n 's/^CCA_ALGORITHM(\([a-z0-9_]*\), [A-Z]*, MODULE,.*/tcp_\1/p' /usr/src/ccatune-*/core/params.def | tr '\n' ' ')"

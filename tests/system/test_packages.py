@@ -71,17 +71,14 @@ def test_there_are_four_packages_of_the_wheels_version(packages: dict[str, Path]
     assert version == ours.stdout.split()[-1]
 
 
-def test_the_agent_is_pure_python_with_its_unit_and_keeps_to_its_own_folder(packages: dict[str, Path]) -> None:
+def test_the_agent_is_pure_python_with_its_units_and_keeps_to_its_own_folder(packages: dict[str, Path]) -> None:
     package = packages["ccatune-agent"]
     assert field(package, "Architecture") == "all"
     assert "python3-click" in field(package, "Depends")
     files = files_of(package)
-    assert files >= {"/usr/bin/ccatune-agent", "/lib/systemd/system/ccatune-agent.service"}
+    units = {"/lib/systemd/system/ccatune-agent.service", "/lib/systemd/system/ccatune-observe.service"}
     allowed = ("/usr/share/ccatune-agent/", "/usr/share/doc/", "/usr/share/man/", "/usr/share/python3/")
-    assert {name for name in files if not name.startswith(allowed)} == {
-        "/usr/bin/ccatune-agent",
-        "/lib/systemd/system/ccatune-agent.service",
-    }
+    assert {name for name in files if not name.startswith(allowed)} == {"/usr/bin/ccatune-agent", *units}
 
 
 def test_the_modules_come_as_sources_for_dkms(packages: dict[str, Path]) -> None:

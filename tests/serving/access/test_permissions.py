@@ -11,7 +11,9 @@ from serving.access.check import PUBLIC_PATHS
 from serving.access.grants import SCOPES
 from serving.channels.repository import channel_for_move
 from serving.database import RetrainingRow
+from tests.serving.advice.test_endpoints import report as advice_report
 from tests.serving.api import Api, make_ensemble
+from tests.serving.observations.files import made_file
 from tests.serving.retraining.loop import POLICY
 from tests.serving.signing import Keys, add_root, add_signature, signature
 
@@ -29,6 +31,8 @@ LEASE = "x" * 16
 FACTS = {"runner": "r", "content": "0" * 64, "recordings": 1, "hours": 0.5, "mean_mbps": 8, "p5_mbps": 1, "p95_mbps": 9,
          "variation": [], "rates_mbps": []}  # fmt: skip
 FORCED = {"force": "nothing was compared"}
+FILE = made_file()
+UPLOAD = f"/v1/agents/web-1/observations/{FILE[0]}"
 TOKEN = {"principal": "p", "kind": "ci", "scopes": ["read"]}
 
 # Each operation of the API: its scope, and a request that the registry of `moved` answers with a success.
@@ -57,6 +61,8 @@ OPERATIONS = {
     ("get", f"{OF_CHANNEL}/rollouts/{{number}}"): ("read", f"{STAGED}/rollouts/1", None),
     ("get", f"{OF_CHANNEL}/rollouts/{{number}}/events"): ("read", f"{STAGED}/rollouts/1/events", None),
     ("post", f"{OF_CHANNEL}/rollouts/{{number}}/{{action}}"): ("roll-out", f"{STAGED}/rollouts/1/abort", {}),
+    ("put", f"{OF_CHANNEL}/advice"): ("train", f"{CHAMPION}/advice", advice_report()),
+    ("get", f"{OF_CHANNEL}/advice"): ("read", f"{CHAMPION}/advice", None),
     ("put", f"{OF_CHANNEL}/retraining"): ("roll-out", f"{CHAMPION}/retraining", POLICY),
     ("get", f"{OF_CHANNEL}/retraining"): ("read", f"{CHAMPION}/retraining", None),
     ("post", f"{OF_CHANNEL}/retrainings"): ("train", f"{CHAMPION}/retrainings", {}),
@@ -72,6 +78,9 @@ OPERATIONS = {
     ("delete", f"{OF_CHANNEL}/retraining"): ("roll-out", f"{CHAMPION}/retraining", None),
     ("post", "/v1/agents/{agent_id}/reports"): ("report", "/v1/agents/web-1/reports", REPORT),
     ("get", "/v1/agents"): ("read", "/v1/agents", None),
+    ("put", "/v1/agents/{agent_id}/observations/{digest}"): ("report", UPLOAD, FILE[1]),
+    ("get", "/v1/observations"): ("read", "/v1/observations", None),
+    ("get", "/v1/observations/{digest}"): ("read", f"/v1/observations/{FILE[0]}", None),
     ("get", "/v1/qos"): ("read", "/v1/qos", None),
     ("delete", "/v1/agents/{agent_id}"): ("admin", "/v1/agents/web-9", None),
     ("post", "/v1/jobs"): ("train", "/v1/jobs", JOB),
@@ -149,6 +158,8 @@ def send(api, operation, *, admin):
     if "OF-ANOTHER" in path:
         ids = [row["id"] for row in admin.get("/v1/tokens", params={"principal": "another"}).json()["items"]]
         path = path.replace("OF-ANOTHER", ids[0])
+    if isinstance(body, bytes):
+        return api.request(method.upper(), path, content=body, headers={"Content-Type": "application/octet-stream"})
     return api.request(method.upper(), path, **({} if body is None else {"json": body}))
 
 

@@ -94,7 +94,7 @@ class Watched:
 
     def log_in(self, name: str, password: str) -> StorageState:
         """Log in by password, and return the session's cookies."""
-        page = self.open("/ui/login")
+        page = self.open("ui/login")
         page.get_by_label("Name").fill(name)
         page.get_by_label("Password").fill(password)
         page.get_by_role("button", name="Log in", exact=True).click()

@@ -20,7 +20,9 @@ from serving.database import Database
 from serving.registry.app import create_app
 from serving.rollouts.controller import RolloutController
 from serving.settings import ServingSettings
+from tests.serving.advice.test_endpoints import report as advice_report
 from tests.serving.api import Api, Clock, make_ensemble
+from tests.serving.retraining.loop import POLICY
 from tests.serving.running import CHAMPION
 from tests.serving.signing import Keys, add_root, add_signature
 
@@ -148,6 +150,9 @@ def fill(
     api.move(0, note=f"first {html}")
     for number in (1, 0):
         api.move(number, channel="still", note="a channel whose table is moved at once")
+    api.request("PUT", f"{CHAMPION.removesuffix('champion')}still/retraining", json=POLICY)
+    advised = {**advice_report(), "why": [f"CUBIC fills the buffer {html}."]}
+    assert api.request("PUT", f"{CHAMPION}/advice", json=advised).is_success
     for _ in range(hours - 7):
         life.hour()
     life.roll_out(1, within=0.96, hours=3)

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
+import subprocess
+import textwrap
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,6 +16,7 @@ import pytest
 from argon2 import PasswordHasher
 from playwright.sync_api import Browser, StorageState
 
+from emulation.mahimahi.namespace import shells
 from serving.access.grants import local_caller
 from serving.database import Database
 from serving.people.service import add_person
@@ -107,14 +112,47 @@ def test_the_keyboard_alone_reaches_the_content(site: Filled, browser: Browser, 
         assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
 
 
-def test_a_move_in_one_browser_shows_in_another_within_a_second(
-    site: Filled, browser: Browser, session: StorageState
+@pytest.fixture
+def proxied(site: Filled) -> Iterator[str]:
+    """The same pages below a path of a proxy, which strips it."""
+    program = shutil.which("haproxy", path=shells.PATH)
+    if program is None:
+        pytest.skip("not installed: haproxy")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        settings = f"""
+            defaults
+                mode http
+                timeout connect 5s
+                timeout client 60s
+                timeout server 60s
+            listen pages
+                bind fd@{listener.fileno()}
+                http-request replace-path /tune(/.*) \\1
+                server registry {site.url.removeprefix("http://")}
+            """
+        haproxy = subprocess.Popen(
+            [program, "-db", "-f", "/dev/stdin"], stdin=subprocess.PIPE, pass_fds=[listener.fileno()]
+        )
+        try:
+            assert haproxy.stdin is not None
+            haproxy.stdin.write(textwrap.dedent(settings).encode())
+            haproxy.stdin.close()
+            yield f"http://localhost:{listener.getsockname()[1]}/tune/"
+        finally:
+            haproxy.terminate()
+            haproxy.wait()
+
+
+def test_a_move_shows_in_another_browser_within_a_second_also_behind_a_proxy_with_a_path(
+    site: Filled, browser: Browser, session: StorageState, proxied: str
 ) -> None:
     with (
         Watched(browser, url=site.url, session=session) as mover,
-        Watched(browser, url=site.url, session=session) as watcher,
+        Watched(browser, url=proxied) as watcher,
     ):
-        page = watcher.open("/ui/")
+        watcher.log_in("alice", PASSWORD)
+        page = watcher.page
+        page.get_by_role("link", name="Overview").click()
         page.locator("#following:visible").wait_for()
         row = page.locator("tr", has=page.get_by_role("link", name="gr/still"))
         before = int(row.locator("td").first.inner_text())
@@ -214,12 +252,57 @@ def test_people_tokens_and_roll_outs_change_by_their_forms(
         page = window.open("/ui/channels/gr/champion/rollouts/start")
         page.get_by_role("button", name="Start the roll-out").click()
         page.wait_for_url("**/rollouts/4")
-        for action in ("Pause", "Resume", "Abort"):
+        for action, state in (("Pause", "paused"), ("Resume", "running"), ("Promote", "promoted")):
             page.get_by_role("button", name=action).click()
-            page.locator(
-                ".badge", has_text={"Pause": "paused", "Resume": "running", "Abort": "aborted"}[action]
-            ).first.wait_for()
+            page.locator(".badge", has_text=state).first.wait_for()
+        page = window.open("/ui/channels/gr/champion/rollouts/start")
+        page.get_by_role("button", name="Start the roll-out").click()
+        page.wait_for_url("**/rollouts/5")
+        page.get_by_role("button", name="Abort").click()
+        page.locator(".badge", has_text="aborted").first.wait_for()
+        page = window.open(f"/ui/ensembles/{site.digests[2]}")
+        page.get_by_label("new channel").fill("second")
+        page.get_by_role("button", name="Move all agents").click()
+        page.wait_for_url("**/channels/gr/second")
+        page = window.open("/ui/channels/gr/still")
+        page.get_by_text("Train anew").click()
+        page.get_by_role("button", name="Start a retraining").click()
+        page.get_by_role("button", name="Dismiss it").click()
+        page.locator(".badge", has_text="dismissed").first.wait_for()
         page = window.open("/ui/agents/web-0005")
         page.get_by_role("button", name="Remove").click()
         page.wait_for_url("**/fleet")
         assert not window.wrong
+
+
+def test_a_new_person_sets_a_password_by_the_link_changes_it_and_logs_out_everywhere(
+    site: Filled, browser: Browser, session: StorageState
+) -> None:
+    with (
+        Watched(browser, url=site.url, session=session) as admin,
+        Watched(browser, url=site.url) as hers,
+    ):
+        page = admin.open("/ui/people")
+        page.get_by_label("Name", exact=True).fill("carol")
+        page.get_by_role("button", name="Add").click()
+        link = page.locator("a[href*=set-up]").get_attribute("href")
+        page = hers.open(str(link))
+        for label in ("New password", "New password again"):
+            page.get_by_label(label, exact=True).fill(PASSWORD)
+        page.get_by_role("button", name="Set the password").click()
+        page.get_by_role("button", name="Log out").wait_for()
+        page = hers.open("/ui/account")
+        change = page.locator("form[action$=password]")
+        for name, word in (("current", PASSWORD), ("new", PASSWORD[::-1]), ("again", PASSWORD[::-1])):
+            change.locator(f"input[name={name}]").fill(word)
+        change.get_by_role("button").click()
+        page.get_by_role("button", name="Log out everywhere").click()
+        page.get_by_label("Name").wait_for()
+        hers.log_in("carol", PASSWORD[::-1])
+        hers.allowed_statuses = {401}  # the open page learns that its session has ended
+        admin.page.once("dialog", lambda dialog: dialog.accept())
+        page = admin.open("/ui/people")
+        page.get_by_role("row", name="carol").get_by_role("button", name="Reset").click()
+        page.locator("a[href*=set-up]").wait_for()
+        hers.page.get_by_label("Name").wait_for()
+        assert not [*admin.wrong, *hers.wrong]
