@@ -15,10 +15,11 @@ from emulation.mahimahi import lacking
 from experiments.observed_links.judge import judge
 from experiments.observed_links.runs import (
     ALGORITHMS,
+    LINK,
     PATHS,
     SAMPLE_S,
     Observed,
-    file_of,
+    folder_of,
     make_real,
     real,
     scenarios,
@@ -81,14 +82,14 @@ def _real_runs(paths: tuple[Path, ...], work: Path, most: int | None) -> list[Ob
     work.mkdir(parents=True, exist_ok=True)
     runs, made = [], 0
     for scenario in scenarios(paths):
-        file = work / file_of(scenario)
-        if not file.exists():
+        folder = folder_of(scenario, work)
+        if not (folder / LINK).exists():
             if most is not None and made >= most:
                 continue
-            late_share = make_real(scenario, file)
+            late_share = make_real(scenario, folder)
             made += 1
             echo(f"{scenario.name}: {late_share or 0:.2%} of the timers were late", err=True)
-        runs.append(real(scenario, file))
+        runs.append(real(scenario, folder))
     return runs
 
 

@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The experiment about rebuilt links: its figures on made links, and its sampler on this kernel."""
+"""The experiment about rebuilt links: its figures on made links."""
 
 from __future__ import annotations
-
-import socket
-import struct
 
 import numpy as np
 import pytest
 
 from emulation import FlowSpec, LinkSpec, Scenario
 from emulation.traces import Trace
-from experiments.observed_links import sampler
 from experiments.observed_links.judge import judge
 from experiments.observed_links.runs import DURATION_S, simulated
 
@@ -33,16 +29,3 @@ def test_links_that_step_are_rebuilt_and_another_algorithm_does_the_same_on_them
     first = next(iter(figures["resimulated"].values()))
     assert first["throughput"]["median"] < 0.05
     assert first["p95_delay"]["median"] < 0.13
-
-
-def test_sampler_reads_the_socket_that_sent_most() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as sender:
-        receiver = server.accept()[0]
-        sender.sendall(b"\0" * 50_000)
-        received = 0
-        while received < 50_000:
-            received += len(receiver.recv(50_000))
-        netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, 4)
-        with netlink, receiver:
-            sent = [struct.unpack_from("=Q", info, 200)[0] for info in sampler.infos(netlink)]
-    assert 50_000 in sent
