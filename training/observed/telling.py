@@ -267,16 +267,15 @@ def _jitter_ms(flow: Flow, above_us: Floats, gained: Floats) -> float | None:
 
 def _outages(flow: Flow) -> tuple[Outage, ...]:
     steps = flow.steps
-    gained = np.diff(steps["delivered_bytes"].astype(np.int64), prepend=-1) > 0
-    rows = np.flatnonzero(gained)
+    rows = np.flatnonzero(np.diff(steps["delivered_bytes"].astype(np.int64), prepend=-1) > 0)
     times_us = steps["time_us"].astype(np.float64)
     most_us = 2 * (_filled(steps["rtt_us"].astype(np.float64)) + MIN_RTO_US)
     found = []
-    for row, after in zip(rows[:-1].tolist(), rows[1:].tolist(), strict=True):
-        lasts_us = times_us[after] - times_us[row]
+    for at in np.flatnonzero(np.diff(times_us[rows]) > most_us[rows[:-1]]).tolist():
+        row, after = int(rows[at]), int(rows[at + 1])
         by_application = (steps["limit"][row + 1 : after + 1] == Limit.APPLICATION).any()
-        if lasts_us > most_us[row] and steps["inflight_bytes"][row:after].min() > 0 and not by_application:
-            found.append(Outage(float(times_us[row]) / 1e6, float(lasts_us) / 1e6))
+        if steps["inflight_bytes"][row:after].min() > 0 and not by_application:
+            found.append(Outage(float(times_us[row]) / 1e6, float(times_us[after] - times_us[row]) / 1e6))
     return tuple(found)
 
 
