@@ -105,6 +105,16 @@ COMMANDS: dict[str, LazyCommand] = {
 }
 
 
+# Subcommands of groups, where the group's package may not import the command's.
+SUBCOMMANDS: dict[str, dict[str, LazyCommand]] = {
+    "traces": {
+        "from-flows": LazyCommand(
+            "training.observed.from_flows:from_flows", "training", "Rebuild links from observed flows."
+        )
+    },
+}
+
+
 class LazyGroup(click.Group):
     """A click group that imports a command when it is called. rows: the commands; heading: of their list."""
 
@@ -145,7 +155,28 @@ def load(name: str, row: LazyCommand) -> click.Command:
     if not isinstance(command, click.Command):
         message = f"{row.target}: expected a click command, got {type(command).__name__}"
         raise TypeError(message)
+    if isinstance(command, click.Group):
+        for added, its in SUBCOMMANDS.get(name, {}).items():
+            command.add_command(LazySubcommand(added, its))
     return command
+
+
+class LazySubcommand(click.Command):
+    """A subcommand that is imported when it is called, or its help is shown."""
+
+    def __init__(self, name: str, row: LazyCommand) -> None:
+        super().__init__(name, short_help=row.summary)
+        self._row = row
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Make the context of the imported command."""
+        return load(str(self.name), self._row).make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Invoke the imported command, to which the context belongs."""
+        return ctx.command.invoke(ctx)
 
 
 def missing_module(name: str, row: LazyCommand, error: ModuleNotFoundError) -> str:

@@ -14,6 +14,9 @@ EXPERIMENTS = {
     "fidelity": LazyCommand(
         "experiments.fidelity.command:command", "", "The simulator with real kernels over Mahimahi"
     ),
+    "observed-links": LazyCommand(
+        "experiments.observed_links:command", "", "Links rebuilt from observed flows, and the true ones"
+    ),
     "roccet": LazyCommand("experiments.roccet:command", "", "The ROCCET paper with the simulator"),
     "rollouts": LazyCommand("experiments.rollouts:command", "", "How roll-outs of a simulated fleet end"),
     "rtcp": LazyCommand("experiments.rtcp:command", "", "R-TCP 2026 with the simulator"),

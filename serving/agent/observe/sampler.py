@@ -152,7 +152,6 @@ class Sampler:
     def run(self, stop: threading.Event) -> None:
         """Sample until `stop` is set."""
         every_s = self._sampling.every_ms / 1000
-        self._begun_ns = time.monotonic_ns()
         next_s = find_at_s = time.monotonic()
         while not stop.is_set():
             if next_s >= find_at_s:
@@ -215,6 +214,8 @@ class Sampler:
         wanted = [(one, looked) for one, looked in answers if looked is not None and self._is_wanted(one, looked)]
         if self._sink is None and wanted:
             self._sink = self._begin(len(wanted[0][1].info))
+            # Time 0 of the session is that of its first file, which takes the time of day now.
+            self._begun_ns = time.monotonic_ns()
         self._sample()
         for one, looked in wanted:
             self.counts.flows += 1

@@ -148,6 +148,21 @@ def test_a_closed_connection_is_found_closed_and_a_later_one_is_another(tmp_path
     assert observed.opened == counts["opened"] >= 1
 
 
+def test_times_of_day_are_right_where_the_first_connection_came_late(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        with observe(tmp_path, listener.getsockname()[1]) as process:
+            wait_until_begun(tmp_path)
+            time.sleep(0.5)
+            with socket.create_connection(listener.getsockname()) as client:
+                client.sendall(bytes(1000))
+                time.sleep(0.7)
+                sampled_s = time.time()
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=20)
+        one = read_observations(files_in(tmp_path)).flows[0]
+        assert one.start_s + one.times_us[-1] / 1e6 == pytest.approx(sampled_s, abs=0.25)
+
+
 def test_a_killed_run_leaves_a_readable_file_and_the_next_one_finishes_it(tmp_path: Path) -> None:
     with pairs(1) as (port, found):
         with observe(tmp_path, port) as process:
