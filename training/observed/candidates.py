@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""The algorithms among which advice chooses: their settings, and what is known of each beside its figures.
+
+GR and SIRA-H follow a table of one row, from which each flow tracks the target by itself (kmod/core/tracking.h).
+The rows of 50, 100 and 200 ms are the best single sets of the studies gr.yaml and sira.yaml, which were learnt over
+drawn cellular paths. Between two of them a row is interpolated on logarithmic scales. Beyond them the delay threshold
+keeps its share of the target, and the other parameters stay. All other algorithms have their defaults.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from emulation.run.measures import Trial
+from kmod.abi import ALGORITHMS
+from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+
+PERCENTILE = 95
+# 95th percentile of the queueing delay in ms: the row.
+ROWS: dict[str, dict[int, dict[str, int]]] = {
+    "gr": {
+        50: {"bandwidth_window_us": 60000, "adaptation_interval_us": 3000, "delay_threshold_us": 38000},
+        100: {"bandwidth_window_us": 60000, "adaptation_interval_us": 3000, "delay_threshold_us": 76000},
+        200: {"bandwidth_window_us": 60000, "adaptation_interval_us": 3000, "delay_threshold_us": 150000},
+    },
+}
+TRACKED = "delay_threshold_us"
+TRACKING = {"tracking_gain_permille": 1000}
+EPOCH_MS, ESTIMATE_MS, EPSILON_PCT = 30_000, 250, 25  # of the studies
+LEAST_TARGET_MS, MOST_TARGET_MS = 10.0, 2000.0
+
+KERNELS, OURS, NOBODYS = range(3)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An algorithm with its settings.
+
+    name: of the algorithm. label: for people. host: KERNELS, where every Linux has it, OURS, where ccatune brings it, or
+    NOBODYS. values: settings, by parameter. target_ms: of the table that its flows follow; None: no table.
+    """
+
+    name: str
+    label: str
+    host: int
+    target_ms: float | None = None
+    caveat: str = ""
+
+    @property
+    def is_validated(self) -> bool:
+        """Whether its simulation was compared with a kernel."""
+        return "bbr3" not in self.name
+
+    @property
+    def with_settings(self) -> str:
+        """For a sentence, e.g. `GR with a target of 100 ms`."""
+        name = self.label.partition(" at ")[0]
+        return name if self.target_ms is None else f"{name} with a target of {self.target_ms:g} ms"
+
+    @cached_property
+    def table(self) -> Ensemble | None:
+        """The table of one row that its flows follow."""
+        if self.target_ms is None:
+            return None
+        values = {**row_of(self.name, self.target_ms), **TRACKING}
+        classes = (DelayClass(PERCENTILE, round(self.target_ms * 1000)),)
+        axis = Axis("throughput_bytes_per_s", "linear", 125_000, 1)
+        return Ensemble(self.name, EPOCH_MS, ESTIMATE_MS, EPSILON_PCT, classes, (axis,), tuple(values),
+                        (tuple(values.values()),), {"made_by": "ccatune advise"})  # fmt: skip
+
+    def table_text(self, serial: int) -> str:
+        """The table as the kernel takes it; "" without one. serial: at least 1; a later table needs a larger one."""
+        return "" if self.table is None else table_text(self.table, Deployment("advise", "local", serial))
+
+    @cached_property
+    def trial(self) -> Trial:
+        """The same for the simulator."""
+        return Trial(self.name, ensemble_text=self.table_text(1) or None)
+
+
+def row_of(cca: str, target_ms: float) -> dict[str, int]:
+    """The row of an algorithm for a target, with values within their ranges."""
+    rows = ROWS[cca]
+    known = sorted(rows)
+    inside = min(max(target_ms, known[0]), known[-1])
+    low, high = next((a, b) for a, b in pairwise(known) if inside <= b)
+    place = math.log(inside / low) / math.log(high / low)
+    values = {}
+    for name, at_low in rows[low].items():
+        value = max(at_low, 1) * (max(rows[high][name], 1) / max(at_low, 1)) ** place
+        spec = ALGORITHMS[cca].param(name)
+        value *= target_ms / inside if name == TRACKED else 1
+        values[name] = min(max(round(value), spec.minimum), spec.maximum)
+    return values
+
+
+def candidates_of(target_ms: float) -> list[Candidate]:
+    """All of them, those that need the least change first."""
+    tracked = [Candidate(name, f"{label} at {target_ms:g} ms", OURS, target_ms)
+               for name, label in (("gr", "GR"), ("sira", "SIRA-H")) if name in ROWS]  # fmt: skip
+    return [
+        Candidate("cubic", "CUBIC", KERNELS),
+        Candidate("bbr", "BBRv1", KERNELS),
+        *tracked,
+        Candidate("roccet", "ROCCET", OURS),
+        Candidate("rtcp_cubic", "R-TCP over CUBIC", OURS),
+        Candidate("rtcp_bbr", "R-TCP over BBRv1", OURS),
+        Candidate("bbr3", "BBRv3", NOBODYS),
+        Candidate("rtcp_bbr3", "R-TCP over BBRv3", OURS),
+    ]
