@@ -194,10 +194,12 @@ def run_links(
         before = done
 
     out = measure(scenarios, trials, threads=threads, progress=progress)
-    capacity = np.array([links[at].capacity_bytes(s) for at, s in zip(link, scenarios, strict=True)], dtype=np.float64)
+    capacity = np.array(
+        [links[at].capacity_bytes(s) for at, s in zip(link.tolist(), scenarios, strict=True)], dtype=np.float64
+    )
     names = [trial.cca for trial in trials]
-    today = np.array([names.index(links[at].algorithm) for at in link])
-    seconds = np.array([links[at].seconds / len(by_link[at]) for at in link])
+    today = np.array([names.index(links[at].algorithm) for at in link.tolist()])
+    seconds = np.array([links[at].seconds / len(by_link[at]) for at in link.tolist()])
     return _runs(out, link, seconds, capacity, today, target_ms=target_ms), by_link
 
 
@@ -231,16 +233,18 @@ def _figures(runs: Runs, weights: Floats, at: int, *, target_ms: float) -> tuple
     for name, counts in (("delay", runs.delays), ("rtt", runs.rtts)):
         drawn[name] = drawn_percentiles(weights, counts[:, at], edges, share=PERCENTILE / 100) / 1000
     within = float(weights[0] @ (runs.delay_ms[:, at] <= target_ms) / total[0])
-    order = ("throughput", "delay", "rtt", "retransmitted", "used", "score")
-    return Figures(*(Figure.of(drawn[name]) for name in order), within=within), drawn
+    throughput, delay, rtt, retransmitted, used, score = (
+        Figure.of(drawn[name]) for name in ("throughput", "delay", "rtt", "retransmitted", "used", "score")
+    )
+    return Figures(throughput, delay, rtt, retransmitted, used, score, within), drawn
 
 
 def _change(new: dict[str, Floats], old: dict[str, Floats]) -> Change:
     def ratio(name: str) -> Figure:
         return Figure.of(new[name] / np.maximum(old[name], 1e-9) - 1)
 
-    differences = (Figure.of(new[name] - old[name]) for name in ("delay", "retransmitted"))
-    return Change(ratio("throughput"), *differences, ratio("score"))
+    delay, retransmitted = (Figure.of(new[name] - old[name]) for name in ("delay", "retransmitted"))
+    return Change(ratio("throughput"), delay, retransmitted, ratio("score"))
 
 
 def chosen_of(scores: Sequence[float], candidates: Sequence[Candidate]) -> int:

@@ -84,12 +84,12 @@ svg .rtt { fill: none; stroke: var(--blue); stroke-width: 1.6; stroke-linejoin: 
 tr .number { display: inline-block; min-width: 1.1rem; color: var(--faint); font-size: .82rem; font-weight: 400; }
 .tag { font-size: .74rem; font-weight: 600; border: 1px solid; border-radius: 1rem; padding: .05rem .45rem;
   margin-left: .3rem; opacity: .85; }
-table { border-collapse: collapse; font-size: .92rem; min-width: 100%; }
+table { border-collapse: collapse; font-size: .9rem; min-width: 100%; }
 th, td { padding: .42rem .55rem; text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 thead th { color: var(--faint); font-weight: 600; font-size: .82rem; vertical-align: bottom;
   border-bottom: 1.5px solid var(--ink); }
 tbody td, tbody th { border-bottom: 1px solid var(--rule); font-weight: inherit; }
-th:first-child, td.text { text-align: left; } th:first-child { padding-left: 0; }
+th:first-child, .text { text-align: left; } th:first-child { padding-left: 0; }
 tr.advised { background: var(--tint); font-weight: 650; } tr.today td, tr.today th { color: var(--today); }
 pre { background: var(--code); border-radius: .4rem; padding: .8rem 1rem; overflow-x: auto; margin: .4rem 0 1rem;
   font: 13.5px/1.5 var(--mono); overflow-wrap: normal; }

@@ -52,7 +52,7 @@ def candidate_rows(state: StateAdvice, advice: Advice) -> list[list[str]]:
             one.label, digits(its.throughput_mbps.value), percent(its.used.value),
             f"{its.delay_ms.value:.0f} ({its.delay_ms.low:.0f}-{its.delay_ms.high:.0f})", f"{its.rtt_ms.value:.0f}",
             percent(its.retransmitted.value),
-            f"{its.score.value:.3f} ({its.score.low:.3f}-{its.score.high:.3f})", ", ".join(marks_of(one, state)),
+            f"{its.score.value:.3f} ({its.score.low:.2f}-{its.score.high:.2f})", ", ".join(marks_of(one, state)),
         ])  # fmt: skip
     return found
 

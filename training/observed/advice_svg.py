@@ -157,7 +157,8 @@ def trade_off(width: float, narrow: bool, advice: Advice) -> tuple[float, str]: 
         at = scales.x_of(advice.target_ms)
         parts += [f'<rect x="{at:.1f}" y="{top}" width="{right - at:.1f}" height="{bottom - top:.1f}" class="beyond"/>',
                   line(at, top, at, bottom, "target"),
-                  text(at - 6, bottom - 8, f"target {advice.target_ms:g} ms", anchor="end", kind="target-text")]  # fmt: skip
+                  text(at - 6, bottom - 8, f"target {advice.target_ms:g} ms", anchor="end",
+                       kind="target-text")]  # fmt: skip
     for tick in nice_ticks(*scales.y, most=5):
         y = scales.y_of(tick)
         parts += [line(left, y, right, y, "grid"), text(left - 7, y + 4, digits(tick), anchor="end", kind="faint")]
@@ -224,8 +225,11 @@ def over_time(width: float, narrow: bool, flow: Flow) -> tuple[float, str]:  # n
     top_rate, top_rtt = 22.0, 22.0 + panel + between
     span_s = max(float(seconds[-1]), 1e-9)
 
-    def x_of(at_s: Floats | float) -> Floats | float:
+    def x_of(at_s: Floats) -> Floats:
         return left + (width - left - right) * at_s / span_s
+
+    bounds_x = x_of(seconds)
+    middles_x = (bounds_x[1:] + bounds_x[:-1]) / 2
 
     parts = []
     for top, values, name in ((top_rate, rate, "Delivered, Mbit/s"), (top_rtt, rtt, "RTT, ms")):
@@ -237,16 +241,15 @@ def over_time(width: float, narrow: bool, flow: Flow) -> tuple[float, str]:  # n
                       text(left - 7, y + 4, digits(tick), anchor="end", kind="faint")]  # fmt: skip
         y_values = top + panel * (1 - np.nan_to_num(values) / high)
         if name.startswith("RTT"):
-            middles = x_of((seconds[1:] + seconds[:-1]) / 2)
-            parts.append(_broken(middles, y_values, ~np.isnan(values)))
+            parts.append(_broken(middles_x, y_values, ~np.isnan(values)))
         else:
-            parts.append(_area(x_of(seconds), y_values, top + panel))
-            parts += [f'<circle cx="{(x_of(seconds[at]) + x_of(seconds[at + 1])) / 2:.1f}" cy="{top + panel - 4:.1f}" '
+            parts.append(_area(bounds_x, y_values, top + panel))
+            parts += [f'<circle cx="{middles_x[at]:.1f}" cy="{top + panel - 4:.1f}" '
                       'r="2.6" class="lost"/>' for at in np.flatnonzero(lost)]  # fmt: skip
         parts.append(line(left, top + panel, width - right, top + panel, "axis"))
     bottom = top_rtt + panel
     for tick in nice_ticks(0, span_s, most=4 if narrow else 8):
-        parts.append(text(float(x_of(tick)), bottom + 18, f"{tick:g} s", anchor="middle", kind="faint"))
+        parts.append(text(float(x_of(np.array(tick))), bottom + 18, f"{tick:g} s", anchor="middle", kind="faint"))
     return bottom + 26, "".join(parts)
 
 
@@ -258,7 +261,7 @@ def binned(flow: Flow, most: int) -> tuple[Floats, Floats, Floats, Floats]:
     bounds_s = np.linspace(0, max(float(times_s[-1]), 1e-6), bins + 1)
     delivered = np.diff(np.interp(bounds_s, times_s, steps["delivered_bytes"].astype(np.float64)))
     place = np.clip(np.searchsorted(bounds_s, times_s, side="left") - 1, 0, bins - 1)
-    lost = np.bincount(place, np.diff(steps["lost_pkts"].astype(np.float64), prepend=0), bins)
+    lost = np.bincount(place, np.diff(steps["lost_pkts"].astype(np.float64), prepend=0), bins).astype(np.float64)
     shown = steps["rtt_us"] > 0
     sums, counts = (np.bincount(place[shown], weights, bins) for weights in (steps["rtt_us"][shown] / 1000, None))
     rtt = np.divide(sums, counts, out=np.full(bins, np.nan), where=counts > 0)

@@ -23,8 +23,8 @@ LABELS = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": "BBRv3", "gr": "GR", "roccet
 STARVED, STARVES = 1 / 3, 2 / 3
 MUCH_RETRANSMITTED = 0.02
 LIMITS = (
-    "The simulator runs one bulk flow at a time on each link. It cannot know how flows of yours that share a bottleneck "
-    "affect each other, or what your application sends.",
+    "The simulator runs one bulk flow at a time on each link. It cannot know how flows of yours that share a "
+    "bottleneck affect each other, or what your application sends.",
     "A flow shows what its link carries only while it is backlogged. The rest of the time is not simulated.",
     "A link that is rebuilt from a flow carries traces of the algorithm that made the flow. Another algorithm may meet "
     "a capacity that nobody has seen.",
@@ -105,8 +105,8 @@ def answer(state: StateAdvice, *, target_ms: float) -> list[str]:
         return [f"Use {best.with_settings} instead of {today}.", expected(state)]
     if state.reason == "equal":
         return [f"No advice to change: keep {today}.",
-                f"No other algorithm has a score that is better by more than {percent(WORTHWHILE)} on the links that were "
-                f"seen, for a queueing delay of at most {target_ms:g} ms."]  # fmt: skip
+                f"No other algorithm has a score that is better by more than {percent(WORTHWHILE)} on the links that "
+                f"were seen, for a queueing delay of at most {target_ms:g} ms."]  # fmt: skip
     head = f"No advice: {best.label} has the best score, {signed(gain.value)} compared with {today}"
     if state.reason == "error":
         return [f"{head}, but the simulator's own error is as large as {percent(state.required)}.",
@@ -138,8 +138,8 @@ def reasons(state: StateAdvice, *, target_ms: float) -> list[str]:
         found += _caveats(state, best)
     others = [one for name, one in state.candidates.items() if name == "bbr3"]
     if others and state.candidates[best.name].score.value < others[0].score.value and best.name != "bbr3":
-        found.append(f"BBRv3 has a higher score, {others[0].score.value:.3f}. It is not advised: no kernel here has it, "
-                     "so that its simulation was never compared with one.")  # fmt: skip
+        found.append(f"BBRv3 has a higher score, {others[0].score.value:.3f}. It is not advised: no kernel here has "
+                     "it, so that its simulation was never compared with one.")  # fmt: skip
     return found
 
 
@@ -151,8 +151,8 @@ def _caveats(state: StateAdvice, best: Candidate) -> list[str]:
     if state.beside is not None and not STARVED <= state.beside <= STARVES:
         other = label_of(next(iter(state.algorithms)))
         effect = f"{other} flows starve it" if state.beside < STARVED else f"it starves {other} flows"
-        found.append(f"Beside one flow of {other} on the same link, a flow of {best.label} has {percent(state.beside)} of "
-                     f"the throughput: {effect} where they share a bottleneck.")  # fmt: skip
+        found.append(f"Beside one flow of {other} on the same link, a flow of {best.label} has "
+                     f"{percent(state.beside)} of the throughput: {effect} where they share a bottleneck.")  # fmt: skip
     if state.flows < 5:
         found.append(f"Only {counted(state.flows, 'link')} was seen." if state.flows == 1 else
                      f"Only {state.flows} links were seen.")  # fmt: skip
@@ -179,8 +179,8 @@ def seen_sentences(advice: Advice, links: Sequence[SeenLink]) -> list[str]:
     lossy = [link for link in links if link.loss > 0]
     bunched = [link for link in links if link.ack_interval_ms]
     found = [
-        f"{counted(len(links), 'link')} with {digits(sum(link.seconds for link in links))} s of backlogged flows, which "
-        f"ran {names_of(advice.pooled)}.",
+        f"{counted(len(links), 'link')} with {digits(sum(link.seconds for link in links))} s of backlogged flows, "
+        f"which ran {names_of(advice.pooled)}.",
         f"The minimum RTT is {_range(rtts, 'ms')}, and the rate {_range(rates, 'Mbit/s')}.",
     ]
     if limited:
@@ -196,9 +196,8 @@ def seen_sentences(advice: Advice, links: Sequence[SeenLink]) -> list[str]:
         found.append(f"The algorithm of {counted(advice.unknown, 'link')} is unknown, and counts as CUBIC. --current "
                      "sets another.")  # fmt: skip
     if advice.left_out:
-        found.append(f"{counted(len(advice.left_out), 'network state')} with fewer than {LEAST_FLOWS} links or "
-                     f"{LEAST_SECONDS:g} s only counts among all flows: "
-                     f"{'; '.join(one.name for one in advice.left_out)}.")  # fmt: skip
+        found.append(f"These network states have fewer than {LEAST_FLOWS} links or {LEAST_SECONDS:g} s, and count "
+                     f"among all flows only: {'; '.join(one.name for one in advice.left_out)}.")  # fmt: skip
     return found
 
 
@@ -249,7 +248,8 @@ def _own_steps(best: Candidate, *, serial: int) -> list[Step]:
     if best.table is not None:
         file = f"{name}-{best.target_ms:g}ms.table"
         text = best.table_text(serial).rstrip("\n").split("\n")
-        found.append(Step("Give it the table with the target:", (f"cat > {file} <<'END_OF_TABLE'", *text, "END_OF_TABLE",
+        found.append(Step("Give it the table with the target:",
+                          (f"cat > {file} <<'END_OF_TABLE'", *text, "END_OF_TABLE",
                           f"cat {file} > /proc/net/ccatune/{name}/ensemble    # a module",
                           f"ccatune-bpf write {name} ensemble < {file}    # or in BPF")))  # fmt: skip
     found.append(Step("Or use it towards one prefix only:", (f"ccatune-agent enable {name} --allow-only", route)))

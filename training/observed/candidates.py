@@ -39,15 +39,14 @@ KERNELS, OURS, NOBODYS = range(3)
 class Candidate:
     """An algorithm with its settings.
 
-    name: of the algorithm. label: for people. host: KERNELS, where every Linux has it, OURS, where ccatune brings it, or
-    NOBODYS. values: settings, by parameter. target_ms: of the table that its flows follow; None: no table.
+    name: of the algorithm. label: for people. host: KERNELS, where every Linux has it, OURS, where ccatune brings it,
+    or NOBODYS. target_ms: of the table that its flows follow; None: no table.
     """
 
     name: str
     label: str
     host: int
     target_ms: float | None = None
-    caveat: str = ""
 
     @property
     def is_validated(self) -> bool:

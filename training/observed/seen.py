@@ -4,8 +4,10 @@
     flow -> rebuilt link (links.py) -> SeenLink -> scenarios, in which every candidate runs
 
 A scenario is a variant of its link. What a flow does not show exactly is drawn anew in each variant: the place in the
-trace, the clock of the path, the round trip within RTT_SPREAD, the buffer within BUFFER_SPREAD, or up to
-UNKNOWN_BUFFER times as large where it never overflowed. The interval of an advice therefore covers these errors, too.
+trace, the jitter of the path within JITTER_MS, the round trip within RTT_SPREAD, the buffer within BUFFER_SPREAD, or up
+to UNKNOWN_BUFFER times as large where it never overflowed. The interval of an advice covers these errors, too. Jitter
+decides how CUBIC's slow start ends, and with it the losses behind a policer. Where ACKs come in bunches, half of the
+variants hold ACKs at regular times and half hold data at irregular ones, because a sender cannot tell them apart.
 
 A network state is a range of minimum RTT with a range of rate, or with a range of rate limit behind a policer.
 """
@@ -20,15 +22,16 @@ import numpy as np
 
 from emulation.run.jobs import BYTES_PER_S
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
-from emulation.scenario.path import AckPath, Jitter, PathElement, Policer
+from emulation.scenario.path import AckPath, Clock, Jitter, PathElement, Policer
 from emulation.traces import OPPORTUNITY_BYTES, Trace
 from training.errors import TrainingError
 
 RTT_EDGES_MS = (20, 40, 80, 160)
 RATE_EDGES_MBPS = (1, 4, 16, 64, 256)
 RTT_SPREAD, BUFFER_SPREAD, UNKNOWN_BUFFER = 0.05, 0.2, 4.0
-CLOCK_MS = 1.0  # the longest time for which a path's hosts hold a packet
-RUN_S, SHORTEST_RUN_S = 30.0, 10.0
+JITTER_MS = (0.5, 4.0)  # the longest time for which a path's hosts hold a packet
+HOLDS = (0.4, 1.6)  # the shortest and the longest time for which data is held, over the mean
+RUN_S, SHORTEST_RUN_S = 60.0, 10.0
 LEAST_RUNS, VARIANTS = 12, 3
 MOST_LINKS = 60
 
@@ -122,7 +125,7 @@ def _between(edges: Sequence[int], place: int, unit: str) -> str:
 
 
 def chosen_links(links: Sequence[SeenLink], *, most: int = MOST_LINKS) -> list[SeenLink]:
-    """At most so many links: of each state those that were seen for the longest time, one state after the other."""
+    """At most so many links: those that were seen for the longest time, where the states take turns."""
     by_state: dict[NetworkState, list[SeenLink]] = {}
     for link in sorted(links, key=lambda link: (-link.seconds, link.name)):
         by_state.setdefault(link.state, []).append(link)
@@ -154,11 +157,16 @@ def _variant(link: SeenLink, *, seed: int, number: int, duration_s: float) -> Sc
     spread = BUFFER_SPREAD * rng.uniform(-1, 1) if link.buffer_is_known else np.log(UNKNOWN_BUFFER) * rng.random()
     start_ms = int(rng.integers(link.trace.period_ms)) if link.trace is not None else 0
     limit = () if link.limit is None else (_policer(link.limit),)
-    behind: tuple[PathElement, ...] = (Jitter(max_ms=CLOCK_MS),)
+    jitter_ms = JITTER_MS[0] * (JITTER_MS[1] / JITTER_MS[0]) ** rng.random()
+    behind: tuple[PathElement, ...] = (Jitter(max_ms=float(jitter_ms)),)
+    interval_ms = link.ack_interval_ms
+    if interval_ms is not None and number % 2:
+        behind = (Clock(least_ms=HOLDS[0] * interval_ms, most_ms=HOLDS[1] * interval_ms), *behind)
+        interval_ms = None
     path = LinkSpec(
         trace=link.trace, rate_mbps=link.rate_mbps, start_ms=start_ms, rtt_ms=rtt_ms, loss=link.loss,
         buffer_pkts=max(round(link.buffer_pkts * float(np.exp(spread))), 2), before=limit, behind=behind,
-        acks=AckPath(interval_ms=link.ack_interval_ms),
+        acks=AckPath(interval_ms=interval_ms),
     )  # fmt: skip
     return Scenario(name=f"{link.name} {number}", link=path, flows=(FlowSpec(),), duration_s=duration_s,
                     seed=int(rng.integers(2**32)))  # fmt: skip

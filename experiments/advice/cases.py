@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""The cases on which advice is judged: links, paths and policers that nothing was tuned on.
+
+recorded   a minute of a validation recording, with a path drawn from configs/paths
+constant   a link of a constant rate, with a path drawn from configs/paths
+policed    a policer of R and B in front of an access link, as R-TCP's study draws them
+real       the same three on this machine's kernel over Mahimahi
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from emulation.run.qos import QoS
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.path import Clock, Jitter, Policer
+from emulation.traces import Recording, Trace, read_split, require_part
+from training.observed.seen import Limit, SeenLink
+from training.workloads.paths import drawn, read_paths
+
+COUNTS = {"recorded": 23, "constant": 14, "policed": 20}
+TODAY = ("cubic", "bbr")
+OBSERVED_S, REAL_S = 60.0, 20.0
+PATHS = {"recorded": ("cellular", "wifi"), "constant": ("wired", "satellite", "wifi")}
+RATES_MBPS, LIMITS_MBPS = (2.0, 100.0), (0.5, 12.0)
+BUCKETS_BYTES, ACCESS_OVER_LIMIT, RTTS_MS = (60e3, 1e6), (2.0, 30.0), (20.0, 200.0)
+# Errors of a rebuilt link, as standard deviations of logarithms, where it is imitated.
+ERRORS = {"rate": 0.05, "rtt": 0.03, "buffer": 0.25, "interval": 0.2, "limit": 0.02, "bucket": 0.15}
+SMOOTHED_MS = 200
+LEAST_PKTS = 20  # a second
+
+
+@dataclass(frozen=True)
+class Case:
+    """A true link. scenario: the observed flow on it; true: the same as it would be known perfectly."""
+
+    name: str
+    kind: str
+    scenario: Scenario
+    true: SeenLink
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it runs on this machine's kernel."""
+        return self.kind == "real"
+
+
+def cases_of(paths: Sequence[Path], *, seed: int) -> list[Case]:
+    """All cases. paths: of recordings; none: the default ones."""
+    recordings = require_part(read_split(list(paths) or None, part="validation"), part="validation")
+    by_dataset = {r.dataset: [one for one in recordings if one.dataset == r.dataset] for r in recordings}
+    found: list[Case] = []
+    for kind, count in COUNTS.items():
+        for number in range(count):
+            rng = np.random.default_rng((seed, len(found)))
+            today, name = TODAY[number % 2], f"{kind} {number}"
+            if kind == "policed":
+                link = _policed(rng)
+            else:
+                drawn_path = read_paths(PATHS[kind][number % len(PATHS[kind])])
+                fields: dict[str, Any] = drawn_path.draw(name, seed=seed, duration_s=OBSERVED_S)
+                if kind == "recorded":
+                    recording, start_ms = _place(list(by_dataset.values())[number % len(by_dataset)], rng)
+                    fields |= {"trace": recording.trace, "start_ms": start_ms}
+                    name += f" {recording.dataset.removesuffix('-validation')}"
+                else:
+                    fields["rate_mbps"] = round(drawn(rng, RATES_MBPS), 2)
+                link = LinkSpec(**fields)
+                name += f" {drawn_path.name}"
+            found.append(_case(name, kind, link, today, seed=len(found)))
+    return [*found, *_real(recordings[0].trace)]
+
+
+def _place(recordings: Sequence[Recording], rng: np.random.Generator) -> tuple[Recording, int]:
+    """A minute that begins with a link that carries anything; nobody opens a connection during an outage."""
+    length_ms = round(OBSERVED_S * 1000)
+    while True:
+        recording = recordings[int(rng.integers(len(recordings)))]
+        start_ms = int(rng.integers(max(recording.trace.period_ms - length_ms, 1)))
+        rates = recording.trace.slice(start_ms, min(start_ms + length_ms, recording.trace.period_ms)).bin_counts(1000)
+        if len(rates) >= OBSERVED_S and rates[0] >= LEAST_PKTS and rates.mean() >= LEAST_PKTS:
+            return recording, start_ms
+
+
+def _policed(rng: np.random.Generator) -> LinkSpec:
+    limit_mbps = round(drawn(rng, LIMITS_MBPS), 2)
+    access_mbps = min(limit_mbps * drawn(rng, ACCESS_OVER_LIMIT), 200.0)
+    policer = Policer(rate_mbps=limit_mbps, bucket_bytes=round(drawn(rng, BUCKETS_BYTES)))
+    return LinkSpec(rate_mbps=access_mbps, rtt_ms=drawn(rng, RTTS_MS), buffer_pkts=1000, before=(policer,),
+                    behind=(Jitter(max_ms=2),))  # fmt: skip
+
+
+def _real(trace: Trace) -> list[Case]:
+    start_ms = trace.period_ms // 2
+    links = {
+        "recorded": LinkSpec(trace=trace, start_ms=start_ms, rtt_ms=60, buffer_pkts=400),
+        "constant": LinkSpec(rate_mbps=12, rtt_ms=40, buffer_pkts=300),
+        "policed": LinkSpec(rate_mbps=20, rtt_ms=40, buffer_pkts=1000,
+                            before=(Policer(rate_mbps=4, bucket_bytes=400_000),)),
+    }  # fmt: skip
+    return [_case(f"real {name}", "real", link, "cubic", seed=1, duration_s=REAL_S) for name, link in links.items()]
+
+
+def _case(name: str, kind: str, link: LinkSpec, today: str, *, seed: int, duration_s: float = OBSERVED_S) -> Case:
+    scenario = Scenario(name=name, link=link, flows=(FlowSpec(cca=today),), duration_s=duration_s, seed=seed)
+    policer = next((element for element in link.before if isinstance(element, Policer)), None)
+    limit = None if policer is None else Limit(policer.rate_mbps, policer.bucket_bytes)
+    # A sender sees data that is held by its ACKs, which then come together, too.
+    held_ms = sum((element.least_ms + element.most_ms) / 2 for element in link.behind if isinstance(element, Clock))
+    interval_ms = max(link.acks.interval_ms or 0.0, held_ms) or None
+    true = SeenLink(name, duration_s, link.rtt_ms, trace=link.trace, rate_mbps=link.rate_mbps, loss=link.loss,
+                    buffer_pkts=link.buffer_pkts or 1000, ack_interval_ms=interval_ms, limit=limit,
+                    algorithm=today)  # fmt: skip
+    return Case(name, kind, scenario, true)
+
+
+def rebuilt(case: Case, run: QoS | None) -> list[SeenLink]:
+    """The links that the observed flow shows. run: of the real flow; None: it is simulated."""
+    from importlib import import_module
+
+    from training.observed.sources import links_of
+
+    del run
+    return links_of([import_module("training.observed.simulated").observed_run(case.scenario, sample_s=0.2)])
+
+
+def perturbed(case: Case, *, seed: int) -> SeenLink:
+    """The true link with the errors that rebuilding has, drawn at random: a trace is smoothed, and its rate is off."""
+    rng, true = np.random.default_rng((seed, case.scenario.seed)), case.true
+
+    def off(of: str) -> float:
+        return math.exp(float(rng.normal(0, ERRORS[of])))
+
+    trace = true.trace
+    if trace is not None:
+        start_ms = case.scenario.link.start_ms
+        piece = trace.slice(start_ms, min(start_ms + round(OBSERVED_S * 1000), trace.period_ms))
+        trace = _smoothed(piece, off("rate"))
+    limit = true.limit
+    if limit is not None:
+        limit = Limit(limit.rate_mbps * off("limit"), max(round(limit.bucket_bytes * off("bucket")), 1500))
+    return replace(
+        true, trace=trace, rtt_ms=true.rtt_ms * off("rtt"), limit=limit,
+        rate_mbps=None if true.rate_mbps is None else true.rate_mbps * off("rate"),
+        buffer_pkts=max(round(true.buffer_pkts * off("buffer")), 2),
+        ack_interval_ms=None if true.ack_interval_ms is None else true.ack_interval_ms * off("interval"),
+    )  # fmt: skip
+
+
+def _smoothed(trace: Trace, factor: float) -> Trace:
+    counts = np.append(0, np.cumsum(trace.bin_counts(SMOOTHED_MS) * factor))
+    targets = np.arange(1, int(counts[-1]) + 1)
+    times_ms = np.interp(targets, counts, np.arange(len(counts)) * SMOOTHED_MS).astype(np.uint32)
+    return Trace(f"{trace.name} rebuilt", times_ms, (len(counts) - 1) * SMOOTHED_MS)
