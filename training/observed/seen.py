@@ -51,7 +51,8 @@ class SeenLink:
     seconds: for how long the flow was backlogged, which is the link's weight. trace: its rate over time, outages
     included, or rate_mbps: a constant one; of the link in front of which a limit is, if there is a limit.
     buffer_pkts: of the bottleneck. buffer_is_known: it overflowed; otherwise it is at least so long. loss: share of
-    packets lost at random. ack_interval_ms: ACKs come together once in so long. algorithm: of the flow; "" if unknown.
+    packets lost at random. ack_interval_ms: ACKs come together once in so long. jitter_ms: the longest time for which
+    packets are held one by one. algorithm: of the flow; "" if unknown.
 
     Raises TrainingError for a link without a rate, or with both.
     """
@@ -65,6 +66,7 @@ class SeenLink:
     buffer_is_known: bool = True
     loss: float = 0.0
     ack_interval_ms: float | None = None
+    jitter_ms: float = 0.0
     limit: Limit | None = None
     algorithm: str = ""
 
@@ -158,7 +160,7 @@ def _variant(link: SeenLink, *, seed: int, number: int, duration_s: float) -> Sc
     start_ms = int(rng.integers(link.trace.period_ms)) if link.trace is not None else 0
     limit = () if link.limit is None else (_policer(link.limit),)
     jitter_ms = JITTER_MS[0] * (JITTER_MS[1] / JITTER_MS[0]) ** rng.random()
-    behind: tuple[PathElement, ...] = (Jitter(max_ms=float(jitter_ms)),)
+    behind: tuple[PathElement, ...] = (Jitter(max_ms=max(float(jitter_ms), link.jitter_ms)),)
     interval_ms = link.ack_interval_ms
     if interval_ms is not None and number % 2:
         behind = (Clock(least_ms=HOLDS[0] * interval_ms, most_ms=HOLDS[1] * interval_ms), *behind)

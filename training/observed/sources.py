@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from kmod.errors import CcatuneError
 from training.errors import TrainingError
 from training.observed.flow import Flow
 from training.observed.seen import Limit, SeenLink
 
 Advance = Callable[[float], None]
-DEFAULT_BUFFER_PKTS = 250  # at least so long, where no flow overflowed it
-FAST_MBPS = 100.0  # of the link in front of which a limit is, where no flow shows more
+DEFAULT_BUFFER_PKTS = 50  # at least so long, where a flow shows no queue
+LEAST_RTT_MS = 0.1
+MOST_MBPS = 1000.0
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,13 @@ def read_flows(paths: Sequence[Path], *, advance: Advance = lambda _share: None)
     remarks: list[str] = []
     for file in files:
         try:
-            found: Any = captures.read_capture(file) if captures.is_capture(file) else samples.read_samples(file)
-            flows += found.flows
-            remarks += [f"{file.name}: {remark}" for remark in found.remarks]
-        except TrainingError as error:
+            if captures.is_capture(file):
+                found = captures.read_capture(file)
+                flows += found.flows
+                remarks += [f"{file.name}: {remark}" for remark in found.remarks]
+            else:
+                flows += samples.read_samples(file)
+        except CcatuneError as error:
             if file in named:
                 raise
             remarks.append(f"Left out: {error}.")
@@ -81,25 +86,34 @@ def links_of(flows: Sequence[Flow], *, advance: Advance = lambda _share: None) -
     found: list[SeenLink] = []
     for flow in flows:
         limit = policing.limit_of(flow)
-        rebuilt, facts = links.rebuild(flow, limit=limit), telling.facts_of(flow)
-        found += seen_links(flow, rebuilt, facts, None if limit is None else Limit(limit.rate_mbps, limit.burst_bytes))
+        found += seen_links(flow, links.rebuild(flow, limit=limit), telling.facts_of(flow, limit=limit))
         advance(1 / len(flows))
     return found
 
 
-def seen_links(flow: Flow, rebuilt: Any, facts: Any, limit: Limit | None) -> list[SeenLink]:
+def seen_links(flow: Flow, rebuilt: Any, facts: Any) -> list[SeenLink]:
     """The links of a flow: a piece each; or the limit that it met, in front of a link that it did not fill."""
     common: dict[str, Any] = {
-        "rtt_ms": max(rebuilt.base_rtt_ms, 0.1), "loss": facts.random_loss, "algorithm": flow.algorithm,
-        "ack_interval_ms": facts.ack_interval_ms or None,
+        "rtt_ms": max(facts.base_rtt_ms or 0.0, LEAST_RTT_MS), "loss": min(facts.random_loss or 0.0, 0.5),
+        "ack_interval_ms": facts.ack_interval_ms or None, "jitter_ms": facts.jitter_ms or 0.0,
+        "algorithm": flow.algorithm,
     }  # fmt: skip
-    if limit is not None:
-        rates = np.diff(flow.steps["delivered_bytes"]) * 8.0 / np.maximum(np.diff(flow.steps["time_us"]), 1000)
-        access_mbps = max(float(np.percentile(rates, 99)) if len(rates) else 0.0, 2 * limit.rate_mbps, 1.0)
-        return [SeenLink(flow.name, flow.duration_s, rate_mbps=min(access_mbps, FAST_MBPS), limit=limit, **common)]
+    if rebuilt.limit is not None:
+        wire = 1500 / flow.mss_bytes if flow.mss_bytes >= 1400 else 1 + 52 / flow.mss_bytes
+        limit = Limit(rebuilt.limit.rate_mbps * wire, max(round(rebuilt.limit.burst_bytes * wire), 1500))
+        common["loss"] = 0.0  # the policer's
+        return [SeenLink(flow.name, flow.duration_s, rate_mbps=_access_mbps(flow, limit), limit=limit, **common)]
+    buffer_pkts = facts.buffer_pkts or facts.largest_queue_pkts or DEFAULT_BUFFER_PKTS
     return [
         SeenLink(f"{flow.name} {number}", piece.duration_s * piece.known_share, trace=piece.trace,
-                 buffer_pkts=facts.buffer_pkts or DEFAULT_BUFFER_PKTS, buffer_is_known=facts.buffer_pkts is not None,
-                 **common)
+                 buffer_pkts=max(buffer_pkts, 2), buffer_is_known=facts.buffer_pkts is not None, **common)
         for number, piece in enumerate(rebuilt.pieces, 1)
     ]  # fmt: skip
+
+
+def _access_mbps(flow: Flow, limit: Limit) -> float:
+    """The largest rate of a flow over half a round trip: of the link in front of which its limit is, at least."""
+    times_us, delivered = (flow.steps[name].astype(np.float64) for name in ("time_us", "delivered_bytes"))
+    window_us = max(flow.min_rtt_us / 2, 10_000)
+    rates = (np.interp(times_us + window_us, times_us, delivered) - delivered) * 8 / window_us
+    return min(max(float(rates.max()), 2 * limit.rate_mbps, 1.0), MOST_MBPS)
