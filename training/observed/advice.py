@@ -19,14 +19,15 @@ The score of a network state is the mean over its runs. Each link counts by the 
 the users of slow links count as much as others. The delay of a state is the percentile over the packets of all of its
 runs, where the packets of each run weigh as much as its seconds.
 
-Intervals are paired bootstraps over links, or over runs where there are fewer than LEAST_SEEDS links. Among candidates
-whose scores differ by less than TIE the one that needs the least change is taken. Advice needs a gain in score over
-today's algorithms that exceeds WORTHWHILE and the error of the simulator, with an interval above 0.
+Intervals are paired bootstraps over links, or over runs where there are fewer than LEAST_SEEDS links. A candidate may
+be advised if its gain in score over today's algorithms exceeds WORTHWHILE and the error of the simulator
+(simulator_error.py), with an interval above 0. Among those whose scores differ by less than TIE the one that needs the
+least change is advised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -41,7 +42,7 @@ from training.errors import TrainingError
 from training.intervals import LEAST_SEEDS, drawn_percentiles, drawn_weights, interval_95
 from training.observed.candidates import PERCENTILE, Candidate, candidates_of
 from training.observed.seen import NetworkState, SeenLink, chosen_links, scenarios_of
-from training.observed.simulator_error import UNVALIDATED_ERROR, gain_error
+from training.observed.simulator_error import flattery, gain_error
 
 RETRANSMISSION_WEIGHT = 2.0
 TIE, WORTHWHILE = 0.01, 0.03
@@ -93,15 +94,17 @@ class Change:
 class StateAdvice:
     """Of one network state, or of all together (state: None).
 
-    today: figures of what runs today. algorithms: today's, by the share of the seconds. best: the one with the best
-    score; None: too few were seen. reason: why no change is advised; "": `best` is advised. required: the gain in
-    score that an advice needs here. beside: share of the link that `best` has beside today's main algorithm.
+    algorithms: today's, by the share of the seconds. limited: share of the seconds behind a policer. today: figures of
+    what runs today. best: the one with the best score among those that may be advised, or else among all; None: too few
+    were seen. reason: why no change is advised; "": `best` is advised. required: the gain in score that it needs.
+    beside: share of the link that `best` has beside today's main algorithm.
     """
 
     state: NetworkState | None
     flows: int
     seconds: float
     algorithms: dict[str, float]
+    limited: float
     candidates: dict[str, Figures]
     today: Figures | None = None
     best: Candidate | None = None
@@ -247,43 +250,43 @@ def _change(new: dict[str, Floats], old: dict[str, Floats]) -> Change:
     return Change(ratio("throughput"), delay, retransmitted, ratio("score"))
 
 
-def chosen_of(scores: Sequence[float], candidates: Sequence[Candidate]) -> int:
-    """The candidate to consider: nearly the best score, and among these the least change.
+def chosen_of(candidates: Mapping[Candidate, float], *, limited: float) -> Candidate:
+    """The candidate with nearly the best score (TIE) that needs the least change.
 
-    One that was never compared with a kernel must exceed all others by UNVALIDATED_ERROR.
+    Scores count less by what the simulator may flatter an algorithm. limited: share of the seconds behind a policer.
     """
-    validated = [score for score, one in zip(scores, candidates, strict=True) if one.is_validated]
-    most = max(scores)
-    if most <= max(validated) * (1 + UNVALIDATED_ERROR):
-        most = max(validated)
-    near = [at for at, score in enumerate(scores) if score >= most * (1 - TIE)]
-    return min(near, key=lambda at: (not candidates[at].is_validated, candidates[at].host, -scores[at]))
+    scores = {one: score * (1 - flattery(one.name, limited=limited)) for one, score in candidates.items()}
+    near = [one for one, score in scores.items() if score >= (1 - TIE) * max(scores.values())]
+    return min(near, key=lambda one: (not one.is_validated, one.host, -scores[one]))
 
 
 def _of_state(
     state: NetworkState | None, links: Sequence[SeenLink], runs: Runs, candidates: Sequence[Candidate], *,
     target_ms: float, seed: int,
 ) -> StateAdvice:  # fmt: skip
-    weights = runs.drawn(seed=seed)
-    every = [_figures(runs, weights, at, target_ms=target_ms) for at in range(len(candidates))]
+    weights, seen = runs.drawn(seed=seed), _seen(state, links)
     today, todays = _figures(runs, weights, -1, target_ms=target_ms)
-    scores = [figures.score.value for figures, _ in every]
-    at = chosen_of(scores, candidates)
-    change = _change(every[at][1], todays)
-    advice = replace(
-        _seen(state, links), candidates={one.name: its for one, (its, _) in zip(candidates, every, strict=True)},
-        today=today, best=candidates[at], change=change,
-    )  # fmt: skip
-    error = gain_error(candidates[at].name, *advice.algorithms)
-    gain = change.score
-    reason: Reason = ""
-    if gain.value <= WORTHWHILE:
-        reason = "equal"
-    elif gain.value <= error:
-        reason = "error"
-    elif gain.low <= 0:
-        reason = "chance"
-    return replace(advice, reason=reason, required=max(error, WORTHWHILE))
+    figures, changes, reasons = dict[str, Figures](), dict[str, Change](), dict[str, Reason]()
+    for at, one in enumerate(candidates):
+        figures[one.name], drawn = _figures(runs, weights, at, target_ms=target_ms)
+        changes[one.name] = change = _change(drawn, todays)
+        gain = change.score
+        if gain.value <= WORTHWHILE:
+            reasons[one.name] = "equal"
+        elif gain.value <= _required(one, seen):
+            reasons[one.name] = "error"
+        else:
+            reasons[one.name] = "chance" if gain.low <= 0 else ""
+    worth = [one for one in candidates if not reasons[one.name]]
+    best = chosen_of({one: figures[one.name].score.value for one in worth or candidates}, limited=seen.limited)
+    return replace(seen, candidates=figures, today=today, best=best, change=changes[best.name],
+                   reason=reasons[best.name], required=_required(best, seen))  # fmt: skip
+
+
+def _required(one: Candidate, seen: StateAdvice) -> float:
+    """The gain in score that an advice of this candidate needs: the mean over today's algorithms."""
+    return max(WORTHWHILE, sum(share * gain_error(one.name, name, limited=seen.limited)
+                               for name, share in seen.algorithms.items()))  # fmt: skip
 
 
 def _seen(state: NetworkState | None, links: Sequence[SeenLink]) -> StateAdvice:
@@ -293,7 +296,8 @@ def _seen(state: NetworkState | None, links: Sequence[SeenLink]) -> StateAdvice:
     for link in links:
         shares[link.algorithm] = shares.get(link.algorithm, 0.0) + link.seconds / max(seconds, 1e-9)
     main_first = dict(sorted(shares.items(), key=lambda item: -item[1]))
-    return StateAdvice(state, len(links), seconds, main_first, {}, reason="few")
+    limited = sum(link.seconds for link in links if link.limit is not None) / max(seconds, 1e-9)
+    return StateAdvice(state, len(links), seconds, main_first, limited, {}, reason="few")
 
 
 def share_beside(scenarios: Sequence[Scenario], flow: FlowSpec, other: str, *, threads: int | None) -> float:
