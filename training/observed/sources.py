@@ -57,8 +57,8 @@ def read_flows(paths: Sequence[Path], *, advance: Advance = lambda _share: None)
     Raises:
         TrainingError: a file that was named cannot be used, or there is no flow at all.
     """
-    captures, samples = (import_module(f"training.observed.{name}") for name in ("captures", "samples"))
     files, named = files_of(paths), set(paths)
+    captures, samples = (import_module(f"training.observed.{name}") for name in ("captures", "samples"))
     total = max(sum(file.stat().st_size for file in files), 1)
     flows: list[Flow] = []
     remarks: list[str] = []
