@@ -84,8 +84,7 @@ def links_of(flows: Sequence[Flow], *, advance: Advance = lambda _share: None) -
     """The links that flows show. A flow that was never backlogged shows none."""
     links, policing, telling = (import_module(f"training.observed.{name}") for name in ("links", "policing", "telling"))
     found: list[SeenLink] = []
-    for flow in flows:
-        limit = policing.limit_of(flow)
+    for flow, limit in zip(flows, policing.limits_of(flows), strict=True):
         found += seen_links(flow, links.rebuild(flow, limit=limit), telling.facts_of(flow, limit=limit))
         advance(1 / len(flows))
     return found
@@ -99,8 +98,7 @@ def seen_links(flow: Flow, rebuilt: Any, facts: Any) -> list[SeenLink]:
         "algorithm": flow.algorithm,
     }  # fmt: skip
     if rebuilt.limit is not None:
-        wire = 1500 / flow.mss_bytes if flow.mss_bytes >= 1400 else 1 + 52 / flow.mss_bytes
-        limit = Limit(rebuilt.limit.rate_mbps * wire, max(round(rebuilt.limit.burst_bytes * wire), 1500))
+        limit = Limit(rebuilt.limit.rate_mbps, max(rebuilt.limit.burst_bytes, 1500))
         common["loss"] = 0.0  # the policer's
         return [SeenLink(flow.name, flow.duration_s, rate_mbps=_access_mbps(flow, limit), limit=limit, **common)]
     buffer_pkts = facts.buffer_pkts or facts.largest_queue_pkts or DEFAULT_BUFFER_PKTS
