@@ -18,15 +18,16 @@ from typing import Any
 import numpy as np
 
 from emulation.run.qos import QoS
-from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.model import MSS_BYTES, WIRE, FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import Clock, Jitter, Policer
 from emulation.traces import Recording, Trace, read_split, require_part
+from training.observed.flow import STEP, Flow
 from training.observed.seen import Limit, SeenLink
 from training.workloads.paths import drawn, read_paths
 
 COUNTS = {"recorded": 23, "constant": 14, "policed": 20}
 TODAY = ("cubic", "bbr")
-OBSERVED_S, REAL_S = 60.0, 20.0
+OBSERVED_S, REAL_S, SAMPLE_S = 60.0, 20.0, 0.2
 PATHS = {"recorded": ("cellular", "wifi"), "constant": ("wired", "satellite", "wifi")}
 RATES_MBPS, LIMITS_MBPS = (2.0, 100.0), (0.5, 12.0)
 BUCKETS_BYTES, ACCESS_OVER_LIMIT, RTTS_MS = (60e3, 1e6), (2.0, 30.0), (20.0, 200.0)
@@ -38,12 +39,16 @@ LEAST_PKTS = 20  # a second
 
 @dataclass(frozen=True)
 class Case:
-    """A true link. scenario: the observed flow on it; true: the same as it would be known perfectly."""
+    """A true link. scenario: the observed flow on it. true: the same as it would be known perfectly.
+
+    sample_s: between two samples of the flow, as in a log; None: a row an ACK, as in a capture.
+    """
 
     name: str
     kind: str
     scenario: Scenario
     true: SeenLink
+    sample_s: float | None
 
     @property
     def is_real(self) -> bool:
@@ -117,7 +122,7 @@ def _case(name: str, kind: str, link: LinkSpec, today: str, *, seed: int, durati
     true = SeenLink(name, duration_s, link.rtt_ms, trace=link.trace, rate_mbps=link.rate_mbps, loss=link.loss,
                     buffer_pkts=link.buffer_pkts or 1000, ack_interval_ms=interval_ms, limit=limit,
                     algorithm=today)  # fmt: skip
-    return Case(name, kind, scenario, true)
+    return Case(name, kind, scenario, true, SAMPLE_S if seed // 2 % 2 else None)
 
 
 def rebuilt(case: Case, run: QoS | None) -> list[SeenLink]:
@@ -126,8 +131,22 @@ def rebuilt(case: Case, run: QoS | None) -> list[SeenLink]:
 
     from training.observed.sources import links_of
 
-    del run
-    return links_of([import_module("training.observed.simulated").observed_run(case.scenario, sample_s=0.2)])
+    if run is not None:
+        return links_of([_flow_of(case, run)])
+    return links_of([import_module("training.observed.simulated").observed_run(case.scenario, sample_s=case.sample_s)])
+
+
+def _flow_of(case: Case, run: QoS) -> Flow:
+    """The flow of a real run, from the series that the runner samples of it."""
+    series, mss_bytes = run.series, MSS_BYTES
+    steps = np.zeros(len(series["time_s"]), STEP)
+    seconds = np.diff(series["time_s"], prepend=0.0)
+    steps["time_us"] = np.round(series["time_s"] * 1e6)
+    steps["delivered_bytes"] = np.cumsum(np.nan_to_num(series["rate_mbps"]) * seconds * 1e6 / 8 / WIRE)
+    steps["lost_pkts"] = np.cumsum(np.nan_to_num(series["retransmitted_pkts"]))
+    steps["rtt_us"] = np.round(np.nan_to_num(series["rtt_ms"]) * 1000)
+    steps["inflight_bytes"] = np.nan_to_num(series["cwnd_pkts"]) * mss_bytes
+    return Flow(case.name, "mahimahi", "observe", steps, algorithm=case.scenario.flows[0].cca, mss_bytes=mss_bytes)
 
 
 def perturbed(case: Case, *, seed: int) -> SeenLink:
