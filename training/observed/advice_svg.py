@@ -86,7 +86,7 @@ class _Label:
 
 def _spread(labels: list[_Label], low: float, high: float) -> None:
     """Move labels apart, so that they are LINE from each other and within [low, high]."""
-    labels.sort(key=lambda label: label.y)
+    labels.sort(key=lambda label: (round(label.y / LINE), -label.x))
     for before, label in zip([None, *labels], labels, strict=False):
         label.at_y = max(label.y, low if before is None else before.at_y + LINE)
     limit = high

@@ -21,7 +21,7 @@ LABELS = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": "BBRv3", "gr": "GR", "roccet
           "reno": "Reno", "vegas": "Vegas", "rtcp_cubic": "R-TCP over CUBIC", "rtcp_bbr": "R-TCP over BBRv1",
           "rtcp_bbr3": "R-TCP over BBRv3"}  # fmt: skip
 STARVED, STARVES = 1 / 3, 2 / 3
-MUCH_RETRANSMITTED = 0.02
+MUCH_RETRANSMITTED, SAME = 0.02, 0.005
 LIMITS = (
     "The simulator runs one bulk flow at a time on each link. It cannot know how flows of yours that share a "
     "bottleneck affect each other, or what your application sends.",
@@ -80,15 +80,20 @@ def expected(state: StateAdvice) -> str:
         return ""
     new = state.candidates[best.name]
     delay, throughput = change.delay_ms, change.throughput
-    moves = "stays at" if abs(delay.value) < 1 else f"{'falls' if delay.value < 0 else 'rises'} from " \
-        f"{milliseconds(today.delay_ms.value)} to"  # fmt: skip
-    interval = f"(95 % interval of the new delay: {new.delay_ms.low:.0f} to {milliseconds(new.delay_ms.high)})"
-    return (
-        f"In the simulator the 95th percentile of the queueing delay {moves} {milliseconds(new.delay_ms.value)} "
-        f"{interval}, the throughput changes by {signed(throughput.value)} ({signed(throughput.low)} to "
-        f"{signed(throughput.high)}), and {percent(new.retransmitted.value)} of the packets are retransmitted "
-        f"instead of {percent(today.retransmitted.value)}."
-    )
+    name, after = "the 95th percentile of the queueing delay", milliseconds(new.delay_ms.value)
+    if abs(delay.value) < 1:
+        parts = [f"{name} stays at {after}"]
+    else:
+        parts = [f"{name} {'falls' if delay.value < 0 else 'rises'} from {milliseconds(today.delay_ms.value)} to "
+                 f"{after} (95 % interval: {new.delay_ms.low:.0f} to {milliseconds(new.delay_ms.high)})"]  # fmt: skip
+    if max(abs(throughput.low), abs(throughput.high)) < SAME:
+        parts.append("the throughput stays the same")
+    else:
+        parts.append(f"the throughput changes by {signed(throughput.value)} ({signed(throughput.low)} to "
+                     f"{signed(throughput.high)})")  # fmt: skip
+    parts.append(f"{percent(new.retransmitted.value)} of the packets are retransmitted instead of "
+                 f"{percent(today.retransmitted.value)}")  # fmt: skip
+    return f"In the simulator {parts[0]}, {parts[1]}, and {parts[2]}."
 
 
 def answer(state: StateAdvice, *, target_ms: float) -> list[str]:
