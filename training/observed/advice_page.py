@@ -117,8 +117,9 @@ def page_text(advice: Advice, flows: Sequence[Flow], *, serial: int, now: dateti
                      "</section>")  # fmt: skip
     parts.append(_seen(advice, flows))
     if its := steps(pooled, advice.candidates, advice.links, serial=serial):
-        parts.append(f"<section><h2>How to apply it</h2><p>Run these commands as root.</p>{_steps(its)}</section>"
-                     f"<section><h2>How to check it afterwards</h2>{_steps(checks(pooled))}</section>")  # fmt: skip
+        parts.append(f"<section><h2>What to do</h2><p>Run these commands as root.</p>{_steps(its)}</section>")
+    if its := checks(pooled):
+        parts.append(f"<section><h2>How to check it afterwards</h2>{_steps(its)}</section>")
     parts.append(
         f"<section><h2>What this cannot know</h2>{_list(LIMITS)}</section>"
         f'<footer class="quiet">Made by <code>ccatune advise</code> on {now:%Y-%m-%d at %H:%M} UTC from '

@@ -90,7 +90,9 @@ def report_lines(advice: Advice, *, serial: int) -> list[str]:
         lines += ["", "By network state", *table_lines(columns, state_rows(advice))]
     lines += ["", "What was seen", *_listed(seen_sentences(advice, advice.links))]
     if its := steps(pooled, advice.candidates, advice.links, serial=serial):
-        lines += ["", "Commands, as root", *_steps(its), "", "How to check it afterwards", *_steps(checks(pooled))]
+        lines += ["", "Commands, as root", *_steps(its)]
+    if its := checks(pooled):
+        lines += ["", "How to check it afterwards", *_steps(its)]
     return [*lines, "", "What this cannot know", *_listed(LIMITS)]
 
 

@@ -214,19 +214,18 @@ def _range(values: Sequence[float], unit: str) -> str:
 def steps(state: StateAdvice, candidates: Sequence[Candidate], links: Sequence[SeenLink], *, serial: int) -> list[Step]:
     """The commands that apply an advice. serial: of a table."""
     best = state.advised
-    if best is None:
-        return []
-    found = _own_steps(best, serial=serial)
+    found = [] if best is None else _own_steps(best, serial=serial)
     other = kernels_best(state, candidates)
-    if best.host != KERNELS and other is not None:
+    if best is not None and best.host != KERNELS and other is not None:
         score = state.candidates[other.name].score.value
         found.append(Step(f"Without ccatune's modules: {other.label}, which every Linux has, has a score of "
                           f"{score:.3f}.", _sysctl(other.name)))  # fmt: skip
     limits = [link.limit.rate_mbps for link in links if link.limit is not None]
-    if limits and len(limits) == len(links):
+    is_costly = state.today is not None and state.today.retransmitted.value >= MUCH_RETRANSMITTED
+    if limits and len(limits) == len(links) and is_costly:
         found.append(Step(
-            "Without ccatune's modules, and only if all connections of the device pass this policer: a limit for each "
-            "connection, a little below that of the policer.",
+            "A limit for each connection, a little below that of the policer, avoids its losses with any algorithm. "
+            "Use it only if all connections of the device pass this policer, one at a time.",
             (f"tc qdisc replace dev DEVICE root fq maxrate {round(min(limits) * 950)}kbit",),
         ))  # fmt: skip
     return found

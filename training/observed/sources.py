@@ -99,7 +99,7 @@ def seen_links(flow: Flow, rebuilt: Any, facts: Any) -> list[SeenLink]:
     }  # fmt: skip
     if rebuilt.limit is not None:
         limit = Limit(rebuilt.limit.rate_mbps, max(rebuilt.limit.burst_bytes, 1500))
-        common["loss"] = 0.0  # the policer's
+        common |= {"loss": 0.0, "ack_interval_ms": None}  # losses and bunches are the policer's
         return [SeenLink(flow.name, flow.duration_s, rate_mbps=_access_mbps(flow, limit), limit=limit, **common)]
     buffer_pkts = facts.buffer_pkts or facts.largest_queue_pkts or DEFAULT_BUFFER_PKTS
     return [

@@ -11,7 +11,7 @@ import pytest
 from kmod.abi import ALGORITHMS
 from training.observed.advice import LEAST_SECONDS, Advice, advise, chosen_of, score_of
 from training.observed.advice_text import answer, steps
-from training.observed.candidates import ROWS, candidates_of, row_of
+from training.observed.candidates import LEAST_TARGET_MS, MOST_TARGET_MS, candidates_of, row_of
 from training.observed.seen import Limit, SeenLink, scenarios_of
 from training.observed.simulator_error import UNVALIDATED_ERROR, gain_error
 
@@ -98,14 +98,13 @@ def test_behind_a_policer_gains_of_cubic_over_bbr_are_not_believed() -> None:
     assert chosen_of({rtcp_cubic: 0.95, rtcp_bbr: 0.92}, limited=1) is rtcp_bbr
 
 
-def test_rows_are_interpolated_between_targets_and_stay_within_their_ranges() -> None:
-    assert row_of("gr", 100) == ROWS["gr"][100]
-    middle = row_of("gr", 70.71)
-    assert ROWS["gr"][50]["delay_threshold_us"] < middle["delay_threshold_us"] < ROWS["gr"][100]["delay_threshold_us"]
-    for target_ms in (10, 2000):
-        for name, value in row_of("gr", target_ms).items():
+def test_gr_s_table_has_the_target_and_stays_within_the_ranges_of_its_parameters() -> None:
+    assert row_of(100)["delay_threshold_us"] == 80_000
+    for target_ms in (LEAST_TARGET_MS, MOST_TARGET_MS):
+        for name, value in row_of(target_ms).items():
             spec = ALGORITHMS["gr"].param(name)
             assert spec.minimum <= value <= spec.maximum
+    assert "classes 95:70500" in candidates_of(70.5)[2].table_text(7).splitlines()
 
 
 def test_variants_imitate_what_a_flow_does_not_show() -> None:
