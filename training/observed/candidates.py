@@ -3,8 +3,9 @@
 
 GR follows a table of one row, from which each flow tracks the target by itself (kmod/core/tracking.h). The best rows of
 the study gr.yaml, which was learnt over drawn cellular paths, have a delay threshold of 0.80 of the target, at targets
-of 50, 100 and 200 ms alike, and windows of 46 to 58 ms. With one share and one window for all targets the used share and
-the delay are the same to 0.2 points and 3 ms, over cellular and Wi-Fi paths. All other algorithms have their defaults.
+of 50, 100 and 200 ms alike, and windows of 46 to 58 ms. With one share and one window for all targets the used share
+and the delay are the same to 0.2 points and 3 ms, over cellular and Wi-Fi paths. All other algorithms have their
+defaults.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     flow -> rebuilt link (links.py) -> SeenLink -> scenarios, in which every candidate runs
 
 A scenario is a variant of its link. What a flow does not show exactly is drawn anew in each variant: the place in the
-trace, the jitter of the path within JITTER_MS, the round trip within RTT_SPREAD, the buffer within BUFFER_SPREAD, or up
-to UNKNOWN_BUFFER times as large where it never overflowed. The interval of an advice covers these errors, too. Jitter
-decides how CUBIC's slow start ends, and with it the losses behind a policer. Where ACKs come in bunches, half of the
+trace, the jitter of the path within JITTER_MS, the round trip within RTT_SPREAD, the buffer within BUFFER_SPREAD, or,
+where it never overflowed, up to what the link carries in UNKNOWN_BUFFER_S. The interval of an advice covers these
+errors, too. Jitter decides how CUBIC's slow start ends, and with it the losses behind a policer. Where ACKs come in bunches, half of the
 variants hold ACKs at regular times and half hold data at irregular ones, because a sender cannot tell them apart.
 
 A network state is a range of minimum RTT with a range of rate, or with a range of rate limit behind a policer.
@@ -28,7 +28,7 @@ from training.errors import TrainingError
 
 RTT_EDGES_MS = (20, 40, 80, 160)
 RATE_EDGES_MBPS = (1, 4, 16, 64, 256)
-RTT_SPREAD, BUFFER_SPREAD, UNKNOWN_BUFFER = 0.05, 0.2, 4.0
+RTT_SPREAD, BUFFER_SPREAD, UNKNOWN_BUFFER_S = 0.05, 0.2, 1.0
 JITTER_MS = (0.5, 4.0)  # the longest time for which a path's hosts hold a packet
 HOLDS = (0.4, 1.6)  # the shortest and the longest time for which data is held, over the mean
 RUN_S, SHORTEST_RUN_S = 60.0, 10.0
@@ -88,6 +88,12 @@ class SeenLink:
         rtt, rate = (int(np.searchsorted(edges, value, side="right"))
                      for edges, value in ((RTT_EDGES_MS, self.rtt_ms), (RATE_EDGES_MBPS, self.mean_mbps)))  # fmt: skip
         return NetworkState(is_limited=self.limit is not None, rate=rate, rtt=rtt)
+
+    @property
+    def unknown_buffer(self) -> float:
+        """Logarithm of the longest buffer over the one that was seen, where that never overflowed."""
+        most_pkts = self.mean_mbps * BYTES_PER_S * UNKNOWN_BUFFER_S / OPPORTUNITY_BYTES
+        return float(np.log(max(most_pkts / self.buffer_pkts, 1.0)))
 
     def capacity_bytes(self, scenario: Scenario) -> int:
         """Whole packets that the link of a scenario of this link can carry over its time."""
@@ -156,7 +162,7 @@ def _variant(link: SeenLink, *, seed: int, number: int, duration_s: float) -> Sc
     digest = hashlib.sha256(f"{seed} {link.name} {number}".encode()).digest()
     rng = np.random.default_rng(np.frombuffer(digest, dtype=np.uint32).tolist())
     rtt_ms = link.rtt_ms * (1 + RTT_SPREAD * rng.uniform(-1, 1))
-    spread = BUFFER_SPREAD * rng.uniform(-1, 1) if link.buffer_is_known else np.log(UNKNOWN_BUFFER) * rng.random()
+    spread = BUFFER_SPREAD * rng.uniform(-1, 1) if link.buffer_is_known else link.unknown_buffer * rng.random()
     start_ms = int(rng.integers(link.trace.period_ms)) if link.trace is not None else 0
     limit = () if link.limit is None else (_policer(link.limit),)
     jitter_ms = JITTER_MS[0] * (JITTER_MS[1] / JITTER_MS[0]) ** rng.random()

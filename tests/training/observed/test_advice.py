@@ -108,11 +108,10 @@ def test_gr_s_table_has_the_target_and_stays_within_the_ranges_of_its_parameters
 
 
 def test_variants_imitate_what_a_flow_does_not_show() -> None:
-    link = replace(BLOATED, buffer_is_known=False, ack_interval_ms=20)
+    link = replace(BLOATED, buffer_pkts=50, buffer_is_known=False, ack_interval_ms=20)
     [variants] = scenarios_of([link], seed=1)
     buffers = [scenario.link.buffer_pkts or 0 for scenario in variants]
-    assert min(buffers) >= 250
-    assert max(buffers) > 500
+    assert 50 <= min(buffers) < 100 < max(buffers) <= 250  # what 3 Mbit/s carry in a second
     assert {scenario.link.acks.interval_ms for scenario in variants} == {None, 20}
     assert scenarios_of([link], seed=1) == [variants]
     assert scenarios_of([link], seed=2) != [variants]
