@@ -100,7 +100,7 @@ def answer(state: StateAdvice, *, target_ms: float) -> list[str]:
     """The answer for a state, in one or two sentences."""
     if state.best is None or state.change is None:
         return [
-            f"No advice: the flows were backlogged for {digits(state.seconds)} s in all, and at least "
+            f"No advice: the flows showed their links for {digits(state.seconds)} s in all, and at least "
             f"{LEAST_SECONDS:g} s are required.",
             "Only while a flow is backlogged does it show what its link carries. Observe larger transfers, or for a "
             "longer time.",
@@ -194,6 +194,9 @@ def seen_sentences(advice: Advice, links: Sequence[SeenLink]) -> list[str]:
     if lossy:
         found.append(f"{counted(len(lossy), 'link')} of {len(links)}: packets are lost at random, "
                      f"{percent(float(np.median([x.loss for x in lossy])))} in the median.")  # fmt: skip
+    if bounds := [link for link in links if link.is_lower_bound]:
+        found.append(f"{counted(len(bounds), 'link')} of {len(links)}: losses kept the flow from ever filling the "
+                     "link, which may carry more than was seen.")  # fmt: skip
     if bunched:
         found.append(f"{counted(len(bunched), 'link')} of {len(links)}: ACKs arrive in bunches, about every "
                      f"{_range([x.ack_interval_ms or 0 for x in bunched], 'ms')}.")  # fmt: skip

@@ -6,8 +6,9 @@
 A scenario is a variant of its link. What a flow does not show exactly is drawn anew in each variant: the place in the
 trace, the jitter of the path within JITTER_MS, the round trip within RTT_SPREAD, the buffer within BUFFER_SPREAD, or,
 where it never overflowed, up to what the link carries in UNKNOWN_BUFFER_S. The interval of an advice covers these
-errors, too. Jitter decides how CUBIC's slow start ends, and with it the losses behind a policer. Where ACKs come in bunches, half of the
-variants hold ACKs at regular times and half hold data at irregular ones, because a sender cannot tell them apart.
+errors, too. Jitter decides how CUBIC's slow start ends, and with it the losses behind a policer. Where ACKs come in
+bunches, half of the variants hold ACKs at regular times and half hold data at irregular ones, because a sender cannot
+tell them apart.
 
 A network state is a range of minimum RTT with a range of rate, or with a range of rate limit behind a policer.
 """
@@ -52,7 +53,8 @@ class SeenLink:
     included, or rate_mbps: a constant one; of the link in front of which a limit is, if there is a limit.
     buffer_pkts: of the bottleneck. buffer_is_known: it overflowed; otherwise it is at least so long. loss: share of
     packets lost at random. ack_interval_ms: ACKs come together once in so long. jitter_ms: the longest time for which
-    packets are held one by one. algorithm: of the flow; "" if unknown.
+    packets are held one by one. algorithm: of the flow; "" if unknown. is_lower_bound: the flow was never backlogged,
+    so that the link may carry more.
 
     Raises TrainingError for a link without a rate, or with both.
     """
@@ -69,6 +71,7 @@ class SeenLink:
     jitter_ms: float = 0.0
     limit: Limit | None = None
     algorithm: str = ""
+    is_lower_bound: bool = False
 
     def __post_init__(self) -> None:
         if (self.trace is None) == (self.rate_mbps is None):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from emulation.scenario.model import WIRE
 from kmod.errors import CcatuneError
 from training.errors import TrainingError
 from training.observed.flow import Flow
@@ -22,6 +23,10 @@ from training.observed.seen import Limit, SeenLink
 Advance = Callable[[float], None]
 DEFAULT_BUFFER_PKTS = 50  # at least so long, where a flow shows no queue
 LEAST_RTT_MS = 0.1
+WITHOUT_FILLING = frozenset({"bbr", "bbr3", "gr", "rtcp_bbr", "rtcp_bbr3", "sira", "vegas"})
+OVERFLOWING = 0.005  # share of the packets that a full queue then drops, at least
+LIKE_A_POLICER = 0.02  # random loss from which a policer that was not found is likelier
+LEAST_BY_NETWORK_S = 5.0
 MOST_MBPS = 1000.0
 
 
@@ -91,7 +96,10 @@ def links_of(flows: Sequence[Flow], *, advance: Advance = lambda _share: None) -
 
 
 def seen_links(flow: Flow, rebuilt: Any, facts: Any) -> list[SeenLink]:
-    """The links of a flow: a piece each; or the limit that it met, in front of a link that it did not fill."""
+    """The links of a flow: a piece each; or the limit that it met, in front of a link that it did not fill.
+
+    A flow that is limited by random loss alone shows no queue. Its largest rate is then a lower bound of its link.
+    """
     common: dict[str, Any] = {
         "rtt_ms": max(facts.base_rtt_ms or 0.0, LEAST_RTT_MS), "loss": min(facts.random_loss or 0.0, 0.5),
         "ack_interval_ms": facts.ack_interval_ms or None, "jitter_ms": facts.jitter_ms or 0.0,
@@ -100,18 +108,26 @@ def seen_links(flow: Flow, rebuilt: Any, facts: Any) -> list[SeenLink]:
     if rebuilt.limit is not None:
         limit = Limit(rebuilt.limit.rate_mbps, max(rebuilt.limit.burst_bytes, 1500))
         common |= {"loss": 0.0, "ack_interval_ms": None}  # losses and bunches are the policer's
-        return [SeenLink(flow.name, flow.duration_s, rate_mbps=_access_mbps(flow, limit), limit=limit, **common)]
-    buffer_pkts = facts.buffer_pkts or facts.largest_queue_pkts or DEFAULT_BUFFER_PKTS
-    return [
-        SeenLink(f"{flow.name} {number}", piece.duration_s * piece.known_share, trace=piece.trace,
-                 buffer_pkts=max(buffer_pkts, 2), buffer_is_known=facts.buffer_pkts is not None, **common)
-        for number, piece in enumerate(rebuilt.pieces, 1)
-    ]  # fmt: skip
+        access_mbps = max(_largest_mbps(flow, max(flow.min_rtt_us / 2, 10_000)), 2 * limit.rate_mbps)
+        return [SeenLink(flow.name, flow.duration_s, rate_mbps=min(access_mbps, MOST_MBPS), limit=limit, **common)]
+    # A flow that does not fill buffers is near its largest queue at most of the losses on its path.
+    overflowed = facts.buffer_pkts is not None and (
+        flow.algorithm not in WITHOUT_FILLING or (facts.full_queue_loss or 0.0) >= OVERFLOWING
+    )
+    buffer_pkts = (facts.buffer_pkts if overflowed else None) or facts.largest_queue_pkts or DEFAULT_BUFFER_PKTS
+    common |= {"buffer_pkts": max(buffer_pkts, 2), "buffer_is_known": overflowed}
+    if rebuilt.pieces:
+        return [SeenLink(f"{flow.name} {number}", piece.duration_s * piece.known_share, trace=piece.trace, **common)
+                for number, piece in enumerate(rebuilt.pieces, 1)]  # fmt: skip
+    by_network_s = (facts.limited or {}).get("network", 0.0) * flow.duration_s
+    if facts.random_loss is None or facts.random_loss >= LIKE_A_POLICER or by_network_s < LEAST_BY_NETWORK_S:
+        return []
+    largest_mbps = min(max(_largest_mbps(flow, 1e6), 0.01), MOST_MBPS)
+    return [SeenLink(flow.name, by_network_s, rate_mbps=largest_mbps, is_lower_bound=True, **common)]
 
 
-def _access_mbps(flow: Flow, limit: Limit) -> float:
-    """The largest rate of a flow over half a round trip: of the link in front of which its limit is, at least."""
+def _largest_mbps(flow: Flow, window_us: float) -> float:
+    """The largest rate of a flow over so long, in packets of the network."""
     times_us, delivered = (flow.steps[name].astype(np.float64) for name in ("time_us", "delivered_bytes"))
-    window_us = max(flow.min_rtt_us / 2, 10_000)
     rates = (np.interp(times_us + window_us, times_us, delivered) - delivered) * 8 / window_us
-    return min(max(float(rates.max()), 2 * limit.rate_mbps, 1.0), MOST_MBPS)
+    return float(rates[times_us <= max(times_us[-1] - window_us, times_us[0])].max()) * WIRE

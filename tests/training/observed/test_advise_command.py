@@ -92,7 +92,7 @@ def test_no_advice_for_lack_of_data_is_no_error(
     monkeypatch.setattr(sources, "links_of", lambda _flows, **_: [])
     page = tmp_path / "advice.html"
     assert ccatune.run(["advise", ".", "--html", str(page)]) == 0
-    assert capsys.readouterr().out.startswith("No advice: the flows were backlogged for 0 s in all")
+    assert capsys.readouterr().out.startswith("No advice: the flows showed their links for 0 s in all")
     assert "No advice" in page.read_text()
 
 
