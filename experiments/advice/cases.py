@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from emulation.mahimahi.path import HOPS
 from emulation.run.qos import QoS
 from emulation.scenario.model import MSS_BYTES, WIRE, FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import Clock, Jitter, Policer
@@ -98,7 +99,7 @@ def _policed(rng: np.random.Generator) -> LinkSpec:
     access_mbps = min(limit_mbps * drawn(rng, ACCESS_OVER_LIMIT), 200.0)
     policer = Policer(rate_mbps=limit_mbps, bucket_bytes=round(drawn(rng, BUCKETS_BYTES)))
     return LinkSpec(rate_mbps=access_mbps, rtt_ms=drawn(rng, RTTS_MS), buffer_pkts=1000, before=(policer,),
-                    behind=(Jitter(max_ms=2),))  # fmt: skip
+                    behind=(Jitter(max_ms=2), *HOPS["mahimahi"]))  # fmt: skip
 
 
 def _real(trace: Trace) -> list[Case]:

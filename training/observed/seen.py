@@ -8,7 +8,10 @@ trace, the jitter of the path within JITTER_MS, the round trip within RTT_SPREAD
 where it never overflowed, up to what the link carries in UNKNOWN_BUFFER_S. The interval of an advice covers these
 errors, too. Jitter decides how CUBIC's slow start ends, and with it the losses behind a policer. Where ACKs come in
 bunches, half of the variants hold ACKs at regular times and half hold data at irregular ones, because a sender cannot
-tell them apart.
+tell them apart. It cannot tell loss at random from CoDel either, where packets are queued all the time.
+
+Paths behind a policer have the hops with which the simulator was compared with kernels (emulation/mahimahi/path.py). On
+paths with evenly spaced packets CUBIC would leave slow start earlier than kernels do.
 
 A network state is a range of minimum RTT with a range of rate, or with a range of rate limit behind a policer.
 """
@@ -23,7 +26,7 @@ import numpy as np
 
 from emulation.run.jobs import BYTES_PER_S
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
-from emulation.scenario.path import AckPath, Clock, Jitter, PathElement, Policer
+from emulation.scenario.path import AckPath, Clock, Codel, Jitter, PathElement, Policer
 from emulation.traces import OPPORTUNITY_BYTES, Trace
 from training.errors import TrainingError
 
@@ -33,7 +36,7 @@ RTT_SPREAD, BUFFER_SPREAD, UNKNOWN_BUFFER_S = 0.05, 0.2, 1.0
 JITTER_MS = (0.5, 4.0)  # the longest time for which a path's hosts hold a packet
 HOLDS = (0.4, 1.6)  # the shortest and the longest time for which data is held, over the mean
 RUN_S, SHORTEST_RUN_S = 60.0, 10.0
-LEAST_RUNS, VARIANTS = 12, 3
+LEAST_RUNS, VARIANTS = 24, 4
 MOST_LINKS = 60
 
 
@@ -54,7 +57,7 @@ class SeenLink:
     buffer_pkts: of the bottleneck. buffer_is_known: it overflowed; otherwise it is at least so long. loss: share of
     packets lost at random. ack_interval_ms: ACKs come together once in so long. jitter_ms: the longest time for which
     packets are held one by one. algorithm: of the flow; "" if unknown. is_lower_bound: the flow was never backlogged,
-    so that the link may carry more.
+    so that the link may carry more. codel_share: how likely it is that CoDel made the losses.
 
     Raises TrainingError for a link without a rate, or with both.
     """
@@ -72,6 +75,7 @@ class SeenLink:
     limit: Limit | None = None
     algorithm: str = ""
     is_lower_bound: bool = False
+    codel_share: float = 0.0
 
     def __post_init__(self) -> None:
         if (self.trace is None) == (self.rate_mbps is None):
@@ -174,9 +178,13 @@ def _variant(link: SeenLink, *, seed: int, number: int, duration_s: float) -> Sc
     if interval_ms is not None and number % 2:
         behind = (Clock(least_ms=HOLDS[0] * interval_ms, most_ms=HOLDS[1] * interval_ms), *behind)
         interval_ms = None
+    hops = (Clock(least_ms=1.05, most_ms=1.7),) * 3 if link.limit is not None else ()
+    has_codel = (number // 2 % 4 + 0.5) / 4 < link.codel_share
+    buffer_pkts = max(round(link.buffer_pkts * float(np.exp(link.unknown_buffer if has_codel else spread))), 2)
     path = LinkSpec(
-        trace=link.trace, rate_mbps=link.rate_mbps, start_ms=start_ms, rtt_ms=rtt_ms, loss=link.loss,
-        buffer_pkts=max(round(link.buffer_pkts * float(np.exp(spread))), 2), before=limit, behind=behind,
+        trace=link.trace, rate_mbps=link.rate_mbps, start_ms=start_ms, rtt_ms=rtt_ms,
+        loss=0.0 if has_codel else link.loss, codel=Codel() if has_codel else None, buffer_pkts=buffer_pkts,
+        before=limit, behind=(*behind, *hops),
         acks=AckPath(interval_ms=interval_ms),
     )  # fmt: skip
     return Scenario(name=f"{link.name} {number}", link=path, flows=(FlowSpec(),), duration_s=duration_s,

@@ -27,6 +27,7 @@ WITHOUT_FILLING = frozenset({"bbr", "bbr3", "gr", "rtcp_bbr", "rtcp_bbr3", "sira
 OVERFLOWING = 0.005  # share of the packets that a full queue then drops, at least
 LIKE_A_POLICER = 0.02  # random loss from which a policer that was not found is likelier
 LEAST_BY_NETWORK_S = 5.0
+CODEL_TARGET_MS, CODEL_LOSS = 5.0, 0.0005
 MOST_MBPS = 1000.0
 
 
@@ -115,15 +116,32 @@ def seen_links(flow: Flow, rebuilt: Any, facts: Any) -> list[SeenLink]:
         flow.algorithm not in WITHOUT_FILLING or (facts.full_queue_loss or 0.0) >= OVERFLOWING
     )
     buffer_pkts = (facts.buffer_pkts if overflowed else None) or facts.largest_queue_pkts or DEFAULT_BUFFER_PKTS
-    common |= {"buffer_pkts": max(buffer_pkts, 2), "buffer_is_known": overflowed}
+    common |= {
+        "buffer_pkts": max(buffer_pkts, 2),
+        "buffer_is_known": overflowed,
+        "codel_share": _codel_share(flow, facts),
+    }
     if rebuilt.pieces:
         return [SeenLink(f"{flow.name} {number}", piece.duration_s * piece.known_share, trace=piece.trace, **common)
                 for number, piece in enumerate(rebuilt.pieces, 1)]  # fmt: skip
+    most_random = 1.0 if common["codel_share"] else LIKE_A_POLICER
     by_network_s = (facts.limited or {}).get("network", 0.0) * flow.duration_s
-    if facts.random_loss is None or facts.random_loss >= LIKE_A_POLICER or by_network_s < LEAST_BY_NETWORK_S:
+    if facts.random_loss is None or facts.random_loss >= most_random or by_network_s < LEAST_BY_NETWORK_S:
         return []
     largest_mbps = min(max(_largest_mbps(flow, 1e6), 0.01), MOST_MBPS)
     return [SeenLink(flow.name, by_network_s, rate_mbps=largest_mbps, is_lower_bound=True, **common)]
+
+
+def _codel_share(flow: Flow, facts: Any) -> float:
+    """How likely it is that CoDel made the losses at queues that were not full. Loss at random meets empty ones, too.
+
+    Only a flow that does not yield to losses loses as many as behind a policer, where there is no queue.
+    """
+    loss, queue_ms = facts.random_loss or 0.0, facts.queueing_delay_ms or {"p50": 0.0, "p95": 0.0}
+    if loss >= LIKE_A_POLICER:
+        return float(flow.algorithm in WITHOUT_FILLING and queue_ms["p50"] >= 2 * CODEL_TARGET_MS)
+    is_short = queue_ms["p50"] >= CODEL_TARGET_MS / 2 and queue_ms["p95"] <= 20 * CODEL_TARGET_MS
+    return 0.5 if loss >= CODEL_LOSS and is_short else 0.0
 
 
 def _largest_mbps(flow: Flow, window_us: float) -> float:
