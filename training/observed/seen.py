@@ -151,8 +151,8 @@ def chosen_links(links: Sequence[SeenLink], *, most: int = MOST_LINKS) -> list[S
 def scenarios_of(links: Sequence[SeenLink], *, seed: int, most_packets: float = np.inf) -> list[list[Scenario]]:
     """The variants of each link, [links][variants].
 
-    most_packets: that one algorithm sends over all of them, about. Runs of fast links are shortened for it, to
-    SHORTEST_RUN_S or a hundred round trips, whichever is longer.
+    A run lasts as long as the flow was backlogged, but at least SHORTEST_RUN_S and a hundred round trips, and at most
+    RUN_S. most_packets: that one algorithm sends over all of them, about. Runs of fast links are shortened for it.
     """
     variants = max(VARIANTS, -(-LEAST_RUNS // len(links)))
     share = most_packets / (len(links) * variants)
@@ -160,7 +160,7 @@ def scenarios_of(links: Sequence[SeenLink], *, seed: int, most_packets: float = 
     for link in links:
         shortest_s = max(SHORTEST_RUN_S, 0.1 * link.rtt_ms)
         packets_per_s = max(link.mean_mbps * BYTES_PER_S / OPPORTUNITY_BYTES, 1e-3)
-        duration_s = round(min(max(share / packets_per_s, shortest_s), max(RUN_S, shortest_s)), 1)
+        duration_s = round(max(min(link.seconds, RUN_S, share / packets_per_s), shortest_s), 1)
         found.append([_variant(link, seed=seed, number=number, duration_s=duration_s) for number in range(variants)])
     return found
 

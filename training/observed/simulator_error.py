@@ -13,9 +13,10 @@ experiments/advice, 2026-11-28).
     without a policer   The 80th percentile of the error of a gain is at most 2.3 % for each pair of CUBIC, BBRv1, GR
                         and Reno, on 32 links. Of 112 gains above 3 % one had the wrong sign.
     behind a policer    Of 55 gains above 3 % among CUBIC, BBRv1 and R-TCP over each, 50 had the right sign, and all 14
-                        of CUBIC, BBRv1 and GR over GR and Reno that were looked at. But R-TCP-CUBIC over R-TCP-BBR had
-                        it in none of 4 cases, with a median error of 8 %. ROCCET had it in 2 of 4, and the error of a
-                        gain of ROCCET, BBRv3 or GR is 25 % or more (80th percentile).
+                        of CUBIC, BBRv1 and GR over GR and Reno that were looked at. Of R-TCP-CUBIC over R-TCP-BBR none
+                        of 4 had it; the error of that gain is 10 % (80th percentile). ROCCET had it in 2 of 4 cases.
+                        The error of a gain of ROCCET, BBRv3 or GR is 25 % or more, and ROCCET's score is too large by
+                        12 %.
 
 ROCCET and SIRA-H were compared on few cases, and BBRv3 never without R-TCP, because no kernel here has it.
 """
@@ -25,8 +26,8 @@ from __future__ import annotations
 ERROR, FEW_CASES_ERROR, UNVALIDATED_ERROR, POLICED_ERROR = 0.023, 0.03, 0.05, 0.25
 COMPARED = frozenset({"cubic", "bbr", "gr", "reno"})
 COMPARED_POLICED = frozenset({"cubic", "bbr", "rtcp_cubic", "rtcp_bbr"})
-# By how much the simulator flatters them behind a policer.
-FLATTERED = {"rtcp_cubic": 0.08, "roccet": 0.12}
+BETWEEN_RTCP_ERROR = 0.1
+FLATTERED = {"roccet": 0.12}  # behind a policer
 
 
 def gain_error(advised: str, current: str, *, limited: float) -> float:
@@ -38,8 +39,11 @@ def gain_error(advised: str, current: str, *, limited: float) -> float:
     error = ERROR if names - {"rtcp_cubic", "rtcp_bbr"} <= COMPARED else FEW_CASES_ERROR
     if any("bbr3" in name for name in names):
         error = UNVALIDATED_ERROR
-    is_known = advised in COMPARED_POLICED and (advised, current) != ("rtcp_cubic", "rtcp_bbr")
-    return (1 - limited) * error + limited * (0.0 if is_known else POLICED_ERROR)
+    if (advised, current) == ("rtcp_cubic", "rtcp_bbr"):
+        policed = BETWEEN_RTCP_ERROR
+    else:
+        policed = 0.0 if advised in COMPARED_POLICED else POLICED_ERROR
+    return (1 - limited) * error + limited * policed
 
 
 def flattery(name: str, *, limited: float) -> float:
