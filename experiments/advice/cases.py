@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emulation.mahimahi.path import HOPS
 from emulation.run.qos import QoS
+from emulation.run.simulator import simulate
 from emulation.scenario.model import MSS_BYTES, WIRE, FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import Clock, Jitter, Policer
 from emulation.traces import Recording, Trace, read_split, require_part
-from training.observed.flow import STEP, Flow
+from training.observed.flow import SEND, STEP, Flow
 from training.observed.seen import Limit, SeenLink
 from training.workloads.paths import drawn, read_paths
 
@@ -134,7 +136,27 @@ def rebuilt(case: Case, run: QoS | None) -> list[SeenLink]:
 
     if run is not None:
         return links_of([_flow_of(case, run)])
-    return links_of([import_module("training.observed.simulated").observed_run(case.scenario, sample_s=case.sample_s)])
+    flow: Flow = import_module("training.observed.simulated").observed_run(case.scenario, sample_s=case.sample_s)
+    return links_of(
+        [flow if case.sample_s or case.kind != "policed" else replace(flow, sends=_sends_of(case.scenario))]
+    )
+
+
+def _sends_of(scenario: Scenario) -> NDArray[np.void]:
+    """The packets that a capture of a policed flow holds, to the ms: those that passed the policer, then those lost."""
+    qos = simulate(scenario, series_every_s=1e-3)
+    elements, series = qos.element_series, qos.series
+    at = [element.name for element in qos.elements].index("link")
+    dropped, waiting = elements.dropped.astype(np.int64), elements.inside[:, at].astype(np.int64)
+    left = np.round(series["rate_mbps"] / 12).astype(np.int64)  # packets of 1500 bytes in a ms
+    passed = np.maximum(left + np.diff(waiting, prepend=0) + dropped[:, at], 0)
+    counts = np.stack([passed, dropped[:, 0]], axis=1).ravel()
+    rows = np.zeros(int(counts.sum()), SEND)
+    rows["time_us"] = np.repeat(np.repeat(np.round(series["time_s"] * 1e6), 2), counts)
+    rows["lost"] = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
+    rows["bytes"] = MSS_BYTES
+    rows["offset_bytes"] = np.cumsum(rows["bytes"]) - MSS_BYTES
+    return rows
 
 
 def _flow_of(case: Case, run: QoS) -> Flow:

@@ -27,7 +27,7 @@ WITHOUT_FILLING = frozenset({"bbr", "bbr3", "gr", "rtcp_bbr", "rtcp_bbr3", "sira
 OVERFLOWING = 0.005  # share of the packets that a full queue then drops, at least
 LIKE_A_POLICER = 0.02  # random loss from which a policer that was not found is likelier
 LEAST_BY_NETWORK_S = 5.0
-CODEL_TARGET_MS, CODEL_LOSS = 5.0, 0.0005
+CODEL_TARGET_MS, CODEL_LOSS, LEAST_QUEUE_PKTS = 5.0, 0.0005, 1.5
 MOST_MBPS = 1000.0
 
 
@@ -139,7 +139,9 @@ def _codel_share(flow: Flow, facts: Any) -> float:
     """
     loss, queue_ms = facts.random_loss or 0.0, facts.queueing_delay_ms or {"p50": 0.0, "p95": 0.0}
     if loss >= LIKE_A_POLICER:
-        return float(flow.algorithm in WITHOUT_FILLING and queue_ms["p50"] >= 2 * CODEL_TARGET_MS)
+        queue_pkts = queue_ms["p50"] * facts.throughput_mbps * 1e3 / (8 * flow.mss_bytes)
+        is_queued = queue_ms["p50"] >= 2 * CODEL_TARGET_MS and queue_pkts >= LEAST_QUEUE_PKTS
+        return float(flow.algorithm in WITHOUT_FILLING and is_queued)
     is_short = queue_ms["p50"] >= CODEL_TARGET_MS / 2 and queue_ms["p95"] <= 20 * CODEL_TARGET_MS
     return 0.5 if loss >= CODEL_LOSS and is_short else 0.0
 
