@@ -9,9 +9,9 @@ real       the same three on this machine's kernel over Mahimahi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from emulation.scenario.path import Clock, Jitter, Policer
 from emulation.traces import Recording, Trace, read_split, require_part
 from training.observed.flow import SEND, STEP, Flow
 from training.observed.seen import Limit, SeenLink
+from training.observed.sources import links_of
 from training.workloads.paths import drawn, read_paths
 
 COUNTS = {"recorded": 23, "constant": 14, "policed": 20}
@@ -34,9 +35,6 @@ OBSERVED_S, REAL_S, SAMPLE_S = 60.0, 20.0, 0.2
 PATHS = {"recorded": ("cellular", "wifi"), "constant": ("wired", "satellite", "wifi")}
 RATES_MBPS, LIMITS_MBPS = (2.0, 100.0), (0.5, 12.0)
 BUCKETS_BYTES, ACCESS_OVER_LIMIT, RTTS_MS = (60e3, 1e6), (2.0, 30.0), (20.0, 200.0)
-# Errors of a rebuilt link, as standard deviations of logarithms, where it is imitated.
-ERRORS = {"rate": 0.05, "rtt": 0.03, "buffer": 0.25, "interval": 0.2, "limit": 0.02, "bucket": 0.15}
-SMOOTHED_MS = 200
 LEAST_PKTS = 20  # a second
 
 
@@ -128,12 +126,8 @@ def _case(name: str, kind: str, link: LinkSpec, today: str, *, seed: int, durati
     return Case(name, kind, scenario, true, SAMPLE_S if seed // 2 % 2 else None)
 
 
-def rebuilt(case: Case, run: QoS | None) -> list[SeenLink]:
+def links_seen(case: Case, run: QoS | None) -> list[SeenLink]:
     """The links that the observed flow shows. run: of the real flow; None: it is simulated."""
-    from importlib import import_module
-
-    from training.observed.sources import links_of
-
     if run is not None:
         return links_of([_flow_of(case, run)])
     flow: Flow = import_module("training.observed.simulated").observed_run(case.scenario, sample_s=case.sample_s)
@@ -145,17 +139,16 @@ def rebuilt(case: Case, run: QoS | None) -> list[SeenLink]:
 def _sends_of(scenario: Scenario) -> NDArray[np.void]:
     """The packets that a capture of a policed flow holds, to the ms: those that passed the policer, then those lost."""
     qos = simulate(scenario, series_every_s=1e-3)
-    elements, series = qos.element_series, qos.series
+    assert qos.element_series is not None  # noqa: S101 (a series was requested)
     at = [element.name for element in qos.elements].index("link")
-    dropped, waiting = elements.dropped.astype(np.int64), elements.inside[:, at].astype(np.int64)
-    left = np.round(series["rate_mbps"] / 12).astype(np.int64)  # packets of 1500 bytes in a ms
-    passed = np.maximum(left + np.diff(waiting, prepend=0) + dropped[:, at], 0)
+    dropped, waiting = (getattr(qos.element_series, name).astype(np.int64) for name in ("dropped", "inside"))
+    left = np.round(qos.series["rate_mbps"] / 12).astype(np.int64)  # packets of 1500 bytes in a ms
+    passed = np.maximum(left + np.diff(waiting[:, at], prepend=0) + dropped[:, at], 0)
     counts = np.stack([passed, dropped[:, 0]], axis=1).ravel()
     rows = np.zeros(int(counts.sum()), SEND)
-    rows["time_us"] = np.repeat(np.repeat(np.round(series["time_s"] * 1e6), 2), counts)
+    rows["time_us"] = np.repeat(np.repeat(np.round(qos.series["time_s"] * 1e6), 2), counts)
     rows["lost"] = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
     rows["bytes"] = MSS_BYTES
-    rows["offset_bytes"] = np.cumsum(rows["bytes"]) - MSS_BYTES
     return rows
 
 
@@ -170,33 +163,3 @@ def _flow_of(case: Case, run: QoS) -> Flow:
     steps["rtt_us"] = np.round(np.nan_to_num(series["rtt_ms"]) * 1000)
     steps["inflight_bytes"] = np.nan_to_num(series["cwnd_pkts"]) * mss_bytes
     return Flow(case.name, "mahimahi", "observe", steps, algorithm=case.scenario.flows[0].cca, mss_bytes=mss_bytes)
-
-
-def perturbed(case: Case, *, seed: int) -> SeenLink:
-    """The true link with the errors that rebuilding has, drawn at random: a trace is smoothed, and its rate is off."""
-    rng, true = np.random.default_rng((seed, case.scenario.seed)), case.true
-
-    def off(of: str) -> float:
-        return math.exp(float(rng.normal(0, ERRORS[of])))
-
-    trace = true.trace
-    if trace is not None:
-        start_ms = case.scenario.link.start_ms
-        piece = trace.slice(start_ms, min(start_ms + round(OBSERVED_S * 1000), trace.period_ms))
-        trace = _smoothed(piece, off("rate"))
-    limit = true.limit
-    if limit is not None:
-        limit = Limit(limit.rate_mbps * off("limit"), max(round(limit.bucket_bytes * off("bucket")), 1500))
-    return replace(
-        true, trace=trace, rtt_ms=true.rtt_ms * off("rtt"), limit=limit,
-        rate_mbps=None if true.rate_mbps is None else true.rate_mbps * off("rate"),
-        buffer_pkts=max(round(true.buffer_pkts * off("buffer")), 2),
-        ack_interval_ms=None if true.ack_interval_ms is None else true.ack_interval_ms * off("interval"),
-    )  # fmt: skip
-
-
-def _smoothed(trace: Trace, factor: float) -> Trace:
-    counts = np.append(0, np.cumsum(trace.bin_counts(SMOOTHED_MS) * factor))
-    targets = np.arange(1, int(counts[-1]) + 1)
-    times_ms = np.interp(targets, counts, np.arange(len(counts)) * SMOOTHED_MS).astype(np.uint32)
-    return Trace(f"{trace.name} rebuilt", times_ms, (len(counts) - 1) * SMOOTHED_MS)
