@@ -19,7 +19,7 @@ The score of a network state is the mean over its runs. Each link counts by the 
 the users of slow links count as much as others. The delay of a state is the percentile over the packets of all of its
 runs, where the packets of each run weigh as much as its seconds.
 
-Intervals are paired bootstraps over links, or over runs where there are fewer than LEAST_SEEDS links. A candidate may
+Intervals are paired bootstraps over flows, or over runs where there are fewer than LEAST_SEEDS flows. A candidate may
 be advised if its gain in score over today's algorithms exceeds WORTHWHILE and the error of the simulator
 (simulator_error.py), with an interval above 0. Among those whose scores differ by less than TIE the one that needs the
 least change is advised.
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,11 +153,12 @@ def score_of(used: Floats, delay_ms: Floats, retransmitted: Floats, *, target_ms
 class Runs:
     """Columns of n runs with m algorithms; the last algorithm is today's, which differs from link to link.
 
-    link: of each run, int [n]. weights: seconds, [n]. delays, rtts: shares of the packets by bin, [n, m, bins]; other
-    columns [n, m].
+    link, flow: of each run, int [n]. weights: seconds, [n]. delays, rtts: shares of the packets by bin,
+    [n, m, bins]; other columns [n, m].
     """
 
     link: NDArray[np.int64]
+    flow: NDArray[np.int64]
     weights: Floats
     throughput: Floats
     used: Floats
@@ -174,7 +175,7 @@ class Runs:
 
     def drawn(self, *, seed: int) -> Floats:
         """Weights of the runs, [1 + draws, n]: as they are, and in each draw."""
-        found, items = np.unique(self.link, return_inverse=True)
+        found, items = np.unique(self.flow, return_inverse=True)
         if len(found) < LEAST_SEEDS:
             items = np.arange(len(self.link))
         draws = drawn_weights(int(items.max()) + 1, seed=seed)[:, items]
@@ -203,15 +204,20 @@ def run_links(
     names = [trial.cca for trial in trials]
     today = np.array([names.index(links[at].algorithm) for at in link.tolist()])
     seconds = np.array([links[at].seconds / len(by_link[at]) for at in link.tolist()])
-    return _runs(out, link, seconds, capacity, today, target_ms=target_ms), by_link
+    names = [one.flow or one.name for one in links]
+    flow = np.array([names.index(names[at]) for at in link.tolist()])
+    of_runs = {"link": link, "flow": flow, "weights": seconds}
+    return _runs(out, of_runs, capacity, today, target_ms=target_ms), by_link
 
 
 def _runs(
-    out: Measures, link: NDArray[np.int64], seconds: Floats, capacity: Floats, today: NDArray[np.int64], *,
-    target_ms: float,
-) -> Runs:  # fmt: skip
+    out: Measures, of_runs: dict[str, NDArray[Any]], capacity: Floats, today: NDArray[np.int64], *, target_ms: float
+) -> Runs:
+    """The columns of runs. of_runs: those of Runs that do not depend on the algorithm. today: of each run, [n]."""
+    runs = np.arange(len(today))
+
     def with_todays(column: NDArray[np.generic]) -> Floats:
-        own = column[np.arange(len(link)), today]
+        own = column[runs, today]
         return np.concatenate([column, own[:, None]], axis=1).astype(np.float64)
 
     def shares(counts: NDArray[np.uint32]) -> Floats:
@@ -225,7 +231,10 @@ def _runs(
     retransmitted = with_todays(out.retransmitted_pkts / np.maximum(out.sent_pkts, 1))
     score = score_of(used, delay_ms, retransmitted, target_ms=target_ms)
     throughput = with_todays(out.goodput_bytes * 8e-6 / out.duration_s)
-    return Runs(link, seconds, throughput, used, retransmitted, score, delay_ms, delays, shares(out.srtt_counts))
+    return Runs(
+        **of_runs, throughput=throughput, used=used, retransmitted=retransmitted, score=score, delay_ms=delay_ms,
+        delays=delays, rtts=shares(out.srtt_counts),
+    )  # fmt: skip
 
 
 def _figures(runs: Runs, weights: Floats, at: int, *, target_ms: float) -> tuple[Figures, dict[str, Floats]]:
@@ -297,7 +306,8 @@ def _seen(state: NetworkState | None, links: Sequence[SeenLink]) -> StateAdvice:
         shares[link.algorithm] = shares.get(link.algorithm, 0.0) + link.seconds / max(seconds, 1e-9)
     main_first = dict(sorted(shares.items(), key=lambda item: -item[1]))
     limited = sum(link.seconds for link in links if link.limit is not None) / max(seconds, 1e-9)
-    return StateAdvice(state, len(links), seconds, main_first, limited, {}, reason="few")
+    flows = len({link.flow or link.name for link in links})
+    return StateAdvice(state, flows, seconds, main_first, limited, {}, reason="few")
 
 
 def share_beside(scenarios: Sequence[Scenario], flow: FlowSpec, other: str, *, threads: int | None) -> float:

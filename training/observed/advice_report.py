@@ -29,7 +29,7 @@ from training.observed.candidates import Candidate
 
 SCHEMA = "ccatune-advice/1"
 CANDIDATES = ("algorithm", "Mbit/s", "used", "p95 queueing\ndelay, ms", "p95 RTT\nms", "retrans-\nmitted", "score", "")
-STATES = ("network state", "links", "seconds", "advice", "throughput", "p95 queueing delay", "retransmitted")
+STATES = ("network state", "flows", "seconds", "advice", "throughput", "p95 queueing delay", "retransmitted")
 
 
 def by_score(state: StateAdvice, advice: Advice) -> list[Candidate]:
@@ -125,7 +125,7 @@ def report_json(advice: Advice, *, serial: int) -> dict[str, Any]:
         "why": reasons(advice.pooled, target_ms=advice.target_ms),
         "pooled": _state_json(advice.pooled),
         "states": [_state_json(state) for state in advice.states],
-        "left_out": [{"state": one.name, "links": one.flows, "seconds": round(one.seconds, 3)}
+        "left_out": [{"state": one.name, "flows": one.flows, "seconds": round(one.seconds, 3)}
                      for one in advice.left_out],
         "seen": seen_sentences(advice, advice.links),
         "steps": [{"why": step.why, "commands": list(step.commands)}
@@ -139,7 +139,7 @@ def _state_json(state: StateAdvice) -> dict[str, Any]:
     change = state.change
     return {
         "state": state.name,
-        "links": state.flows,
+        "flows": state.flows,
         "seconds": round(state.seconds, 3),
         "today": {name: round(share, 4) for name, share in state.algorithms.items()},
         "advised": state.advised.name if state.advised else None,

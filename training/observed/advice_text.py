@@ -21,7 +21,7 @@ LABELS = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": "BBRv3", "gr": "GR", "roccet
           "reno": "Reno", "vegas": "Vegas", "rtcp_cubic": "R-TCP over CUBIC", "rtcp_bbr": "R-TCP over BBRv1",
           "rtcp_bbr3": "R-TCP over BBRv3"}  # fmt: skip
 STARVED, STARVES = 1 / 3, 2 / 3
-MUCH_RETRANSMITTED, SAME = 0.02, 0.005
+MUCH_RETRANSMITTED, FEW_RETRANSMITTED, SAME = 0.02, 0.0005, 0.005
 LIMITS = (
     "The simulator runs one bulk flow at a time on each link. It cannot know how flows of yours that share a "
     "bottleneck affect each other, or what your application sends.",
@@ -91,8 +91,11 @@ def expected(state: StateAdvice) -> str:
     else:
         parts.append(f"the throughput changes by {signed(throughput.value)} ({signed(throughput.low)} to "
                      f"{signed(throughput.high)})")  # fmt: skip
-    parts.append(f"{percent(new.retransmitted.value)} of the packets are retransmitted instead of "
-                 f"{percent(today.retransmitted.value)}")  # fmt: skip
+    if max(new.retransmitted.value, today.retransmitted.value) < FEW_RETRANSMITTED:
+        parts.append("hardly any packet is retransmitted")
+    else:
+        parts.append(f"{percent(new.retransmitted.value)} of the packets are retransmitted instead of "
+                     f"{percent(today.retransmitted.value)}")  # fmt: skip
     return f"In the simulator {parts[0]}, {parts[1]}, and {parts[2]}."
 
 
@@ -157,11 +160,11 @@ def _caveats(state: StateAdvice, best: Candidate) -> list[str]:
         other = label_of(next(iter(state.algorithms)))
         effect = f"{other} flows starve it" if state.beside < STARVED else f"it starves {other} flows"
         found.append(f"Beside one flow of {other} on the same link, a flow of {best.label} has "
-                     f"{percent(state.beside)} of the throughput: {effect} where they share a bottleneck.")  # fmt: skip
+                     f"{100 * state.beside:.0f} % of the throughput: {effect} where they share a "
+                     "bottleneck.")  # fmt: skip
     if state.flows < 5:
-        found.append(f"Only {counted(state.flows, 'link')} was seen." if state.flows == 1 else
-                     f"Only {state.flows} links were seen.")  # fmt: skip
-        found[-1] += " The advice holds for these, and for others only if they are alike."
+        found.append("Only one flow was seen." if state.flows == 1 else f"Only {state.flows} flows were seen.")
+        found[-1] += " The advice holds for their links, and for others only if they are alike."
     return found
 
 
@@ -184,8 +187,8 @@ def seen_sentences(advice: Advice, links: Sequence[SeenLink]) -> list[str]:
     lossy = [link for link in links if link.loss > 0]
     bunched = [link for link in links if link.ack_interval_ms]
     found = [
-        f"{counted(len(links), 'link')} with {digits(sum(link.seconds for link in links))} s of backlogged flows, "
-        f"which ran {names_of(advice.pooled)}.",
+        f"{counted(advice.pooled.flows, 'flow')} with {names_of(advice.pooled)} showed {counted(len(links), 'link')} "
+        f"for {digits(sum(link.seconds for link in links))} s.",
         f"The minimum RTT is {_range(rtts, 'ms')}, and the rate {_range(rates, 'Mbit/s')}.",
     ]
     if limited:
@@ -201,10 +204,10 @@ def seen_sentences(advice: Advice, links: Sequence[SeenLink]) -> list[str]:
         found.append(f"{counted(len(bunched), 'link')} of {len(links)}: ACKs arrive in bunches, about every "
                      f"{_range([x.ack_interval_ms or 0 for x in bunched], 'ms')}.")  # fmt: skip
     if advice.unknown:
-        found.append(f"The algorithm of {counted(advice.unknown, 'link')} is unknown, and counts as CUBIC. --current "
-                     "sets another.")  # fmt: skip
+        found.append(f"The algorithm is unknown on {counted(advice.unknown, 'link')}, and counts as CUBIC there. "
+                     "--current sets another.")  # fmt: skip
     if advice.left_out:
-        found.append(f"These network states have fewer than {LEAST_FLOWS} links or {LEAST_SECONDS:g} s, and count "
+        found.append(f"These network states have fewer than {LEAST_FLOWS} flows or {LEAST_SECONDS:g} s, and count "
                      f"among all flows only: {'; '.join(one.name for one in advice.left_out)}.")  # fmt: skip
     return found
 

@@ -52,12 +52,13 @@ class Limit:
 class SeenLink:
     """What a flow showed of its path.
 
-    seconds: for how long the flow was backlogged, which is the link's weight. trace: its rate over time, outages
-    included, or rate_mbps: a constant one; of the link in front of which a limit is, if there is a limit.
-    buffer_pkts: of the bottleneck. buffer_is_known: it overflowed; otherwise it is at least so long. loss: share of
-    packets lost at random. ack_interval_ms: ACKs come together once in so long. jitter_ms: the longest time for which
-    packets are held one by one. algorithm: of the flow; "" if unknown. is_lower_bound: the flow was never backlogged,
-    so that the link may carry more. codel_share: how likely it is that CoDel made the losses.
+    flow: its name; a flow may show several links, one after the other. seconds: for how long the flow was backlogged,
+    which is the link's weight. trace: its rate over time, outages included, or rate_mbps: a constant one; of the link
+    in front of which a limit is, if there is a limit. buffer_pkts: of the bottleneck. buffer_is_known: it overflowed;
+    otherwise it is at least so long. loss: share of packets lost at random. ack_interval_ms: ACKs come together once in
+    so long. jitter_ms: the longest time for which packets are held one by one. algorithm: of the flow; "" if unknown.
+    is_lower_bound: the flow was never backlogged, so that the link may carry more. codel_share: how likely it is that
+    CoDel made the losses.
 
     Raises TrainingError for a link without a rate, or with both.
     """
@@ -76,6 +77,7 @@ class SeenLink:
     algorithm: str = ""
     is_lower_bound: bool = False
     codel_share: float = 0.0
+    flow: str = ""
 
     def __post_init__(self) -> None:
         if (self.trace is None) == (self.rate_mbps is None):

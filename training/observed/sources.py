@@ -104,13 +104,14 @@ def seen_links(flow: Flow, rebuilt: Any, facts: Any) -> list[SeenLink]:
     common: dict[str, Any] = {
         "rtt_ms": max(facts.base_rtt_ms or 0.0, LEAST_RTT_MS), "loss": min(facts.random_loss or 0.0, 0.5),
         "ack_interval_ms": facts.ack_interval_ms or None, "jitter_ms": facts.jitter_ms or 0.0,
-        "algorithm": flow.algorithm,
+        "algorithm": flow.algorithm, "flow": flow.name,
     }  # fmt: skip
+    by_network_s = (facts.limited or {}).get("network", 1.0) * flow.duration_s
     if rebuilt.limit is not None:
         limit = Limit(rebuilt.limit.rate_mbps, max(rebuilt.limit.burst_bytes, 1500))
         common |= {"loss": 0.0, "ack_interval_ms": None}  # losses and bunches are the policer's
         access_mbps = max(_largest_mbps(flow, max(flow.min_rtt_us / 2, 10_000)), 2 * limit.rate_mbps)
-        return [SeenLink(flow.name, flow.duration_s, rate_mbps=min(access_mbps, MOST_MBPS), limit=limit, **common)]
+        return [SeenLink(flow.name, by_network_s, rate_mbps=min(access_mbps, MOST_MBPS), limit=limit, **common)]
     # A flow that does not fill buffers is near its largest queue at most of the losses on its path.
     overflowed = facts.buffer_pkts is not None and (
         flow.algorithm not in WITHOUT_FILLING or (facts.full_queue_loss or 0.0) >= OVERFLOWING
@@ -125,7 +126,6 @@ def seen_links(flow: Flow, rebuilt: Any, facts: Any) -> list[SeenLink]:
         return [SeenLink(f"{flow.name} {number}", piece.duration_s * piece.known_share, trace=piece.trace, **common)
                 for number, piece in enumerate(rebuilt.pieces, 1)]  # fmt: skip
     most_random = 1.0 if common["codel_share"] else LIKE_A_POLICER
-    by_network_s = (facts.limited or {}).get("network", 0.0) * flow.duration_s
     if facts.random_loss is None or facts.random_loss >= most_random or by_network_s < LEAST_BY_NETWORK_S:
         return []
     largest_mbps = min(max(_largest_mbps(flow, 1e6), 0.01), MOST_MBPS)
