@@ -26,7 +26,7 @@ LEAST_RTT_MS = 0.1
 WITHOUT_FILLING = frozenset({"bbr", "bbr3", "gr", "rtcp_bbr", "rtcp_bbr3", "sira", "vegas"})
 OVERFLOWING = 0.005  # share of the packets that a full queue then drops, at least
 LIKE_A_POLICER = 0.02  # random loss from which a policer that was not found is likelier
-LEAST_BY_NETWORK_S = 5.0
+LEAST_BY_NETWORK_S, MOST_AT_ONCE = 5.0, 2.0
 CODEL_TARGET_MS, CODEL_LOSS, LEAST_QUEUE_PKTS = 5.0, 0.0005, 1.5
 MOST_MBPS = 1000.0
 
@@ -125,11 +125,19 @@ def seen_links(flow: Flow, rebuilt: Any, facts: Any) -> list[SeenLink]:
     if rebuilt.pieces:
         return [SeenLink(f"{flow.name} {number}", piece.duration_s * piece.known_share, trace=piece.trace, **common)
                 for number, piece in enumerate(rebuilt.pieces, 1)]  # fmt: skip
+    if _losses_at_once(flow) > MOST_AT_ONCE:
+        return []  # a policer that was not found, or a short buffer
     most_random = 1.0 if common["codel_share"] else LIKE_A_POLICER
     if facts.random_loss is None or facts.random_loss >= most_random or by_network_s < LEAST_BY_NETWORK_S:
         return []
     largest_mbps = min(max(_largest_mbps(flow, 1e6), 0.01), MOST_MBPS)
     return [SeenLink(flow.name, by_network_s, rate_mbps=largest_mbps, is_lower_bound=True, **common)]
+
+
+def _losses_at_once(flow: Flow) -> float:
+    """The mean number of packets that are lost together, between two rows; 0 without a loss. At random it is about 1."""
+    lost = np.diff(flow.steps["lost_pkts"].astype(np.int64))
+    return float(lost[lost > 0].mean()) if (lost > 0).any() else 0.0
 
 
 def _codel_share(flow: Flow, facts: Any) -> float:

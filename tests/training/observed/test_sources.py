@@ -19,22 +19,25 @@ from training.observed.sources import files_of, seen_links
 TRACE = Trace("piece", np.arange(0, 10_000, 6, dtype=np.uint32), 10_000)
 
 
-def flow_of(algorithm: str) -> Flow:
+def flow_of(algorithm: str, at_once: int = 1) -> Flow:
     steps = np.zeros(100, STEP)
     steps["time_us"] = np.arange(100) * 100_000
     steps["delivered_bytes"] = np.arange(100) * 25_000  # 2 Mbit/s of payload
     steps["rtt_us"] = 50_000
+    steps["lost_pkts"] = np.arange(100) // 20 * at_once
     return Flow("flow", "made", "capture", steps, algorithm=algorithm)
 
 
-def links(algorithm: str = "cubic", *, limit: Any = None, pieces: int = 0, **facts: Any) -> list[SeenLink]:
+def links(
+    algorithm: str = "cubic", *, limit: Any = None, pieces: int = 0, at_once: int = 1, **facts: Any
+) -> list[SeenLink]:
     told = {"base_rtt_ms": 40.0, "random_loss": 0.0, "full_queue_loss": 0.0, "ack_interval_ms": 0.0, "jitter_ms": None,
             "buffer_pkts": None, "largest_queue_pkts": 30, "queueing_delay_ms": None, "throughput_mbps": 2.0,
             "limited": {"network": 0.8}, **facts}  # fmt: skip
     rebuilt = SimpleNamespace(
         limit=limit, pieces=[SimpleNamespace(duration_s=10.0, known_share=0.9, trace=TRACE)] * pieces
     )
-    return seen_links(flow_of(algorithm), rebuilt, SimpleNamespace(**told))
+    return seen_links(flow_of(algorithm, at_once), rebuilt, SimpleNamespace(**told))
 
 
 def test_each_piece_is_a_link_that_weighs_by_its_known_time() -> None:
@@ -65,6 +68,7 @@ def test_a_flow_that_losses_kept_from_filling_its_link_gives_a_lower_bound_unles
     assert link.rate_mbps == pytest.approx(2.0 * 1500 / 1448)
     assert link.seconds == pytest.approx(0.8 * 9.9)
     assert links(random_loss=0.05) == []
+    assert links(random_loss=0.004, at_once=5) == []
     assert links(random_loss=0.004, limited={"network": 0.1}) == []
 
 
