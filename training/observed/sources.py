@@ -135,7 +135,7 @@ def seen_links(flow: Flow, rebuilt: Any, facts: Any) -> list[SeenLink]:
 
 
 def _losses_at_once(flow: Flow) -> float:
-    """The mean number of packets that are lost together, between two rows; 0 without a loss. At random it is about 1."""
+    """The mean number of packets lost between two rows that show a loss; 0 without one. At random it is about 1."""
     lost = np.diff(flow.steps["lost_pkts"].astype(np.int64))
     return float(lost[lost > 0].mean()) if (lost > 0).any() else 0.0
 
