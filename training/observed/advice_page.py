@@ -17,6 +17,7 @@ from training.observed.advice_text import (
     checks,
     digits,
     milliseconds,
+    other_states,
     percent,
     reasons,
     seen_sentences,
@@ -107,7 +108,7 @@ def page_text(advice: Advice, flows: Sequence[Flow], *, serial: int, now: dateti
         "<header><h1>Which congestion control suits this network?</h1>"
         f'<div class="{kind}"><p class="head">{escape(head)}</p>{_paragraphs(rest)}</div>{_tiles(pooled)}</header>'
     ]
-    if why := reasons(pooled, target_ms=advice.target_ms):
+    if why := [*reasons(pooled, target_ms=advice.target_ms), *other_states(advice)]:
         parts.append(f"<section><h2>Why</h2>{_list(why)}</section>")
     if pooled.candidates:
         parts.append(_candidates(advice))

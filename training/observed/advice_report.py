@@ -19,6 +19,7 @@ from training.observed.advice_text import (
     figure_json,
     label_of,
     milliseconds,
+    other_states,
     percent,
     reasons,
     seen_sentences,
@@ -77,7 +78,7 @@ def report_lines(advice: Advice, *, serial: int) -> list[str]:
     """The report: the answer, why, the tables, what was seen, and the commands."""
     pooled = advice.pooled
     lines = [*_filled(" ".join(answer(pooled, target_ms=advice.target_ms)))]
-    if found := reasons(pooled, target_ms=advice.target_ms):
+    if found := [*reasons(pooled, target_ms=advice.target_ms), *other_states(advice)]:
         lines += ["", "Why", *_listed(found)]
     if pooled.candidates:
         columns = [Column(CANDIDATES[0]), *(Column(name, "right") for name in CANDIDATES[1:-1]),
@@ -122,7 +123,7 @@ def report_json(advice: Advice, *, serial: int) -> dict[str, Any]:
         },
         "reason": advice.pooled.reason or None,
         "answer": answer(advice.pooled, target_ms=advice.target_ms),
-        "why": reasons(advice.pooled, target_ms=advice.target_ms),
+        "why": [*reasons(advice.pooled, target_ms=advice.target_ms), *other_states(advice)],
         "pooled": _state_json(advice.pooled),
         "states": [_state_json(state) for state in advice.states],
         "left_out": [{"state": one.name, "flows": one.flows, "seconds": round(one.seconds, 3)}

@@ -188,7 +188,8 @@ def _points(advice: Advice, scales: _Scales, *, narrow: bool) -> list[str]:
 
     In the narrow form the other labels are the numbers of the table's rows, and close marks share a label.
     """
-    state, bars, marks, labels = advice.pooled, [], [], list[_Label]()
+    state, bars, labels = advice.pooled, [], list[_Label]()
+    marks: dict[str, str] = {"other": "", "today": "", "advised": ""}
     left, top, right, bottom = scales.box
     for number, one in enumerate(by_score(state, advice), 1):
         its = state.candidates[one.name]
@@ -198,7 +199,7 @@ def _points(advice: Advice, scales: _Scales, *, narrow: bool) -> list[str]:
         across = scales.figure(its)
         if kind != "other":
             bars.append(line(scales.x_of(across.low), y, scales.x_of(across.high), y, f"bar {kind}"))
-        marks.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{8 if is_advised else 6}" class="mark {kind}"/>')
+        marks[kind] += f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{8 if is_advised else 6}" class="mark {kind}"/>'
         words = str(number) if narrow else one.label + (" (today)" if is_today else "")
         known = next((label for label in labels if narrow and math.hypot(label.x - x, label.y - y) < CLOSE), None)
         if known is None:
@@ -214,8 +215,8 @@ def _points(advice: Advice, scales: _Scales, *, narrow: bool) -> list[str]:
                 bars.append(line(label.x, label.y, at_x + (-2 if side else 2), label.at_y, "leader"))
             bars.append(text(at_x, label.at_y + 4, label.words, anchor="start" if side else "end",
                              kind=f"halo {label.kind}-text"))  # fmt: skip
-    # The best candidates are on top, and all marks on top of the labels.
-    return [*bars, *reversed(marks)]
+    # Marks are on top of labels, and the advised one is on top of the others.
+    return [*bars, *marks.values()]
 
 
 def over_time(width: float, narrow: bool, flow: Flow) -> tuple[float, str]:  # noqa: FBT001 (called by `both`)

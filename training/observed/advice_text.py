@@ -163,9 +163,21 @@ def _caveats(state: StateAdvice, best: Candidate) -> list[str]:
                      f"{100 * state.beside:.0f} % of the throughput: {effect} where they share a "
                      "bottleneck.")  # fmt: skip
     if state.flows < 5:
-        found.append("Only one flow was seen." if state.flows == 1 else f"Only {state.flows} flows were seen.")
-        found[-1] += " The advice holds for their links, and for others only if they are alike."
+        found.append("Only one flow was seen. The advice holds for its path, and for others only if they are alike."
+                     if state.flows == 1 else
+                     f"Only {state.flows} flows were seen. The advice holds for their paths, and for others only if "
+                     "they are alike.")  # fmt: skip
     return found
+
+
+def other_states(advice: Advice) -> list[str]:
+    """That network states have another advice than all flows together, as a sentence; none if they have the same."""
+    others = [one.name for one in advice.states if one.advised != advice.pooled.advised]
+    if not others:
+        return []
+    verb = "has" if len(others) == 1 else "have"
+    return [f"{counted(len(others), 'network state')} {verb} another advice than all flows together: "
+            f"{'; '.join(others)}."]  # fmt: skip
 
 
 def kernels_best(state: StateAdvice, candidates: Sequence[Candidate]) -> Candidate | None:

@@ -27,7 +27,7 @@ ERROR, FEW_CASES_ERROR, UNVALIDATED_ERROR, POLICED_ERROR = 0.023, 0.03, 0.05, 0.
 COMPARED = frozenset({"cubic", "bbr", "gr", "reno"})
 COMPARED_POLICED = frozenset({"cubic", "bbr", "rtcp_cubic", "rtcp_bbr"})
 BETWEEN_RTCP_ERROR = 0.1
-FLATTERED = {"roccet": 0.12}  # behind a policer
+FLATTERED = {"roccet": 0.12, "bbr3": POLICED_ERROR, "rtcp_bbr3": POLICED_ERROR}  # behind a policer
 
 
 def gain_error(advised: str, current: str, *, limited: float) -> float:
@@ -48,4 +48,5 @@ def gain_error(advised: str, current: str, *, limited: float) -> float:
 
 def flattery(name: str, *, limited: float) -> float:
     """The share by which the score of an algorithm may be too large, compared with those of others."""
-    return UNVALIDATED_ERROR if "bbr3" in name else limited * FLATTERED.get(name, 0.0)
+    unvalidated = UNVALIDATED_ERROR if "bbr3" in name else 0.0
+    return max(unvalidated, limited * FLATTERED.get(name, 0.0))
