@@ -101,12 +101,13 @@ def _show_advice(
         terminal.phase("simulating candidates", total=1)
         advice = advise_links(links, target_ms=target_ms, current=current, seed=seed, threads=threads,
                               advance=terminal.advance)  # fmt: skip
-    for remark in observed.remarks:
+    remarks = [*observed.remarks, *sources.remarks_on(observed.flows, links)]
+    for remark in remarks:
         echo(remark, err=True)
     if page is not None:
         write_file(page, page_text(advice, observed.flows, serial=serial, now=now).encode())
     if as_json:
-        document = {**report_json(advice, serial=serial), "flows": len(observed.flows), "remarks": observed.remarks}
+        document = {**report_json(advice, serial=serial), "flows": len(observed.flows), "remarks": remarks}
         echo(json.dumps(document, indent=1))
     else:
         echo("\n".join(report_lines(advice, serial=serial)))

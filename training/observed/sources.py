@@ -16,6 +16,7 @@ import numpy as np
 
 from emulation.scenario.model import WIRE
 from kmod.errors import CcatuneError
+from kmod.terminal import counted
 from training.errors import TrainingError
 from training.observed.flow import Flow
 from training.observed.seen import Limit, SeenLink
@@ -132,6 +133,23 @@ def seen_links(flow: Flow, rebuilt: Any, facts: Any) -> list[SeenLink]:
         return []
     largest_mbps = min(max(_largest_mbps(flow, 1e6), 0.01), MOST_MBPS)
     return [SeenLink(flow.name, by_network_s, rate_mbps=largest_mbps, is_lower_bound=True, **common)]
+
+
+def remarks_on(flows: Sequence[Flow], links: Sequence[SeenLink]) -> list[str]:
+    """What the flows without a link suggest, a sentence each."""
+    shown = {link.flow for link in links}
+    count = sum(_lost_share(flow) >= LIKE_A_POLICER for flow in flows if flow.name not in shown)
+    if not count:
+        return []
+    return [f"{counted(count, 'flow')} lost {LIKE_A_POLICER:.0%} of the packets or more and showed neither a queue nor a "
+            "policer. A capture at the server shows policers that a log does not."]  # fmt: skip
+
+
+def _lost_share(flow: Flow) -> float:
+    steps = flow.steps
+    lost = float(steps["lost_pkts"][-1] - steps["lost_pkts"][0])
+    delivered = float(steps["delivered_bytes"][-1] - steps["delivered_bytes"][0]) / flow.mss_bytes
+    return lost / max(lost + delivered, 1.0)
 
 
 def _losses_at_once(flow: Flow) -> float:

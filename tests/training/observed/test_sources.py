@@ -14,7 +14,7 @@ from emulation.traces import Trace
 from training.errors import TrainingError
 from training.observed.flow import STEP, Flow
 from training.observed.seen import SeenLink
-from training.observed.sources import files_of, seen_links
+from training.observed.sources import files_of, remarks_on, seen_links
 
 TRACE = Trace("piece", np.arange(0, 10_000, 6, dtype=np.uint32), 10_000)
 
@@ -82,6 +82,13 @@ def test_losses_at_a_standing_queue_may_be_those_of_codel() -> None:
     shares = {name: links(name, pieces=1, random_loss=0.1, queueing_delay_ms=standing)[0].codel_share
               for name in ("bbr", "cubic")}  # fmt: skip
     assert shares == {"bbr": 1.0, "cubic": 0.0}
+
+
+def test_heavy_losses_without_a_queue_are_remarked() -> None:
+    lossy = flow_of("bbr", at_once=20)
+    assert "1 flow lost 2% of the packets or more" in remarks_on([lossy], [])[0]
+    assert remarks_on([lossy], links("bbr", pieces=1)) == []
+    assert remarks_on([flow_of("bbr")], []) == []
 
 
 def test_a_folder_without_files_is_refused(tmp_path: Path) -> None:
