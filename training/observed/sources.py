@@ -141,8 +141,8 @@ def remarks_on(flows: Sequence[Flow], links: Sequence[SeenLink]) -> list[str]:
     count = sum(_lost_share(flow) >= LIKE_A_POLICER for flow in flows if flow.name not in shown)
     if not count:
         return []
-    return [f"{counted(count, 'flow')} lost {LIKE_A_POLICER:.0%} of the packets or more and showed neither a queue nor a "
-            "policer. A capture at the server shows policers that a log does not."]  # fmt: skip
+    return [f"{counted(count, 'flow')} lost {LIKE_A_POLICER:.0%} of the packets or more and showed neither a queue "
+            "nor a policer. A capture at the server shows policers that a log does not."]  # fmt: skip
 
 
 def _lost_share(flow: Flow) -> float:
