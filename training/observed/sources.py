@@ -40,8 +40,8 @@ class Observed:
     remarks: tuple[str, ...]
 
 
-def files_of(paths: Sequence[Path]) -> list[Path]:
-    """The files of these paths, those below folders in the order of their names.
+def files_of(paths: Sequence[Path], *, is_whole: Callable[[Path], bool] = lambda _folder: False) -> list[Path]:
+    """The files of these paths, those below folders in the order of their names. is_whole: of folders read as one.
 
     Raises:
         TrainingError: a path does not exist, or there is no file.
@@ -50,38 +50,44 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise TrainingError(f"{path}: expected a capture, a log or a folder of them, got no such file")
-        found += sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+        found += _below(path, is_whole)
     if not found:
         raise TrainingError(f"{paths[0]}: expected captures or logs in this folder, got no file")
     return found
 
 
+def _below(path: Path, is_whole: Callable[[Path], bool]) -> list[Path]:
+    if not path.is_dir() or is_whole(path):
+        return [path]
+    return [file for entry in sorted(path.iterdir()) for file in _below(entry, is_whole)]
+
+
 def read_flows(paths: Sequence[Path], *, advance: Advance = lambda _share: None) -> Observed:
     """The flows of all files. In a folder, files that cannot be used are left out with a remark.
 
-    advance: called with the share of the bytes that were read since the call before.
+    advance: called with the share of the files that were read since the call before.
 
     Raises:
         TrainingError: a file that was named cannot be used, or there is no flow at all.
     """
-    files, named = files_of(paths), set(paths)
+    files_of(paths)  # refuses paths before the readers are imported
     captures, samples = (import_module(f"training.observed.{name}") for name in ("captures", "samples"))
-    total = max(sum(file.stat().st_size for file in files), 1)
+    files = files_of(paths, is_whole=samples.is_samples)
     flows: list[Flow] = []
     remarks: list[str] = []
     for file in files:
         try:
-            if captures.is_capture(file):
+            if not file.is_dir() and captures.is_capture(file):
                 found = captures.read_capture(file)
                 flows += found.flows
                 remarks += [f"{file.name}: {remark}" for remark in found.remarks]
             else:
                 flows += samples.read_samples(file)
         except CcatuneError as error:
-            if file in named:
+            if file in paths:
                 raise
             remarks.append(f"Left out: {error}.")
-        advance(file.stat().st_size / total)
+        advance(1 / len(files))
     if not flows:
         raise TrainingError(f"{paths[0]}: expected flows, got none. {' '.join(remarks[:3])}".strip())
     return Observed(flows, tuple(remarks))

@@ -91,6 +91,11 @@ def test_heavy_losses_without_a_queue_are_remarked() -> None:
     assert remarks_on([flow_of("bbr")], []) == []
 
 
-def test_a_folder_without_files_is_refused(tmp_path: Path) -> None:
+def test_folders_stand_for_their_files_and_some_are_read_as_one(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="expected captures or logs in this folder, got no file"):
         files_of([tmp_path])
+    for name in ("b.pcap", "a/x", "a/y"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert files_of([tmp_path]) == [tmp_path / "a/x", tmp_path / "a/y", tmp_path / "b.pcap"]
+    assert files_of([tmp_path], is_whole=lambda one: one.name == "a") == [tmp_path / "a", tmp_path / "b.pcap"]
