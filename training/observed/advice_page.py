@@ -80,7 +80,8 @@ svg .leader { stroke: var(--faint); stroke-width: .8; }
 svg .halo { paint-order: stroke; stroke: var(--card); stroke-width: 4px; stroke-linejoin: round; }
 svg .today-text { fill: var(--today); font-weight: 600; } svg .advised-text { fill: var(--accent); font-weight: 700; }
 svg .area { fill: var(--fill); stroke: var(--blue); stroke-width: 1; } svg .lost { fill: var(--today); }
-svg .rtt { fill: none; stroke: var(--blue); stroke-width: 1.6; stroke-linejoin: round; }
+svg .rtt { fill: none; stroke: var(--blue); stroke-width: 1.8; stroke-linejoin: round;
+  stroke-linecap: round; }
 .scroll { overflow-x: auto; margin: .8rem 0; }
 tr .number { display: inline-block; min-width: 1.1rem; color: var(--faint); font-size: .82rem; font-weight: 400; }
 .tag { font-size: .74rem; font-weight: 600; border: 1px solid; border-radius: 1rem; padding: .05rem .45rem;

@@ -258,7 +258,9 @@ def binned(flow: Flow, most: int) -> tuple[Floats, Floats, Floats, Floats]:
     """Bounds of bins in s [n + 1], and of each bin Mbit/s, transmissions lost, and the RTT in ms (NaN without one)."""
     steps = flow.steps
     times_s = (steps["time_us"] - steps["time_us"][0]).astype(np.float64) / 1e6
-    bins = min(max(len(steps) - 1, 1), most)
+    # A bin holds at least a round trip, so that each has an ACK while data flows.
+    round_trips = int(times_s[-1] * 1e6 / max(flow.min_rtt_us, 1))
+    bins = min(max(len(steps) - 1, 1), max(round_trips, 1), most)
     bounds_s = np.linspace(0, max(float(times_s[-1]), 1e-6), bins + 1)
     delivered = np.diff(np.interp(bounds_s, times_s, steps["delivered_bytes"].astype(np.float64)))
     place = np.clip(np.searchsorted(bounds_s, times_s, side="left") - 1, 0, bins - 1)
@@ -281,6 +283,6 @@ def _broken(x: Floats, y: Floats, known: NDArray[np.bool_]) -> str:
     path, is_open = "", False
     for at_x, at_y, is_known in zip(x, y, known, strict=True):
         if is_known:
-            path += f"{'L' if is_open else 'M'}{at_x:.1f} {at_y:.1f}"
+            path += f"L{at_x:.1f} {at_y:.1f}" if is_open else f"M{at_x:.1f} {at_y:.1f}h.01"
         is_open = bool(is_known)
     return f'<path d="{path}" class="rtt"/>' if path else ""
