@@ -29,7 +29,8 @@ OVERFLOWING = 0.005  # share of the packets that a full queue then drops, at lea
 LIKE_A_POLICER = 0.02  # random loss from which a policer that was not found is likelier
 LEAST_BY_NETWORK_S, MOST_AT_ONCE = 5.0, 2.0
 CODEL_TARGET_MS, CODEL_LOSS, LEAST_QUEUE_PKTS = 5.0, 0.0005, 1.5
-MOST_MBPS = 1000.0
+FAST_MBPS, MOST_MBPS = 100.0, 1000.0
+UNQUEUED_MS = 20.0
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,8 @@ def seen_links(flow: Flow, rebuilt: Any, facts: Any) -> list[SeenLink]:
         limit = Limit(rebuilt.limit.rate_mbps, max(rebuilt.limit.burst_bytes, 1500))
         common |= {"loss": 0.0, "ack_interval_ms": None}  # losses and bunches are the policer's
         access_mbps = max(_largest_mbps(flow, max(flow.min_rtt_us / 2, 10_000)), 2 * limit.rate_mbps)
+        if (facts.queueing_delay_ms or {"p95": 0.0})["p95"] < UNQUEUED_MS:
+            access_mbps = max(2 * access_mbps, FAST_MBPS)  # the flow never filled it
         return [SeenLink(flow.name, by_network_s, rate_mbps=min(access_mbps, MOST_MBPS), limit=limit, **common)]
     # A flow that does not fill buffers is near its largest queue at most of the losses on its path.
     overflowed = facts.buffer_pkts is not None and (

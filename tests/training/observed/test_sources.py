@@ -49,10 +49,13 @@ def test_each_piece_is_a_link_that_weighs_by_its_known_time() -> None:
 
 
 def test_a_limit_stands_in_front_of_a_link_that_the_flow_did_not_fill() -> None:
-    [link] = links(limit=SimpleNamespace(rate_mbps=2.0, burst_bytes=100_000), random_loss=0.05)
+    limit = SimpleNamespace(rate_mbps=2.0, burst_bytes=100_000)
+    [link] = links(limit=limit, random_loss=0.05, queueing_delay_ms={"p50": 5.0, "p95": 50.0})
     assert link.limit is not None
     assert (link.limit.rate_mbps, link.limit.bucket_bytes, link.loss) == (2.0, 100_000, 0.0)
     assert link.rate_mbps == 4.0
+    [fast] = links(limit=limit, queueing_delay_ms={"p50": 1.0, "p95": 2.0})
+    assert fast.rate_mbps == 100.0
 
 
 def test_the_queue_of_a_flow_that_fills_no_buffer_is_a_lower_bound_of_it() -> None:
