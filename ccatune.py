@@ -72,6 +72,9 @@ COMMANDS: dict[str, LazyCommand] = {
     "evaluate": LazyCommand(
         "training.validation.command:evaluate", "training", "Judge an ensemble on whole recordings."
     ),
+    "advise": LazyCommand(
+        "training.observed.advise_command:advise", "training", "Say which algorithm suits observed flows, and why."
+    ),
     "report": LazyCommand(
         "training.reports.cli:report", "training", "Tables behind the claims: searches, levels.", OF_WORK
     ),

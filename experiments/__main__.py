@@ -10,6 +10,7 @@ from ccatune import LazyCommand, LazyGroup
 
 EXPERIMENTS = {
     "accelerator": LazyCommand("experiments.accelerator:command", "", "What a proxy in front of a mobile link gains"),
+    "advice": LazyCommand("experiments.advice:command", "", "The advice for 60 links with the best choice on each"),
     "captures": LazyCommand("experiments.captures:command", "", "Which chunks of published captures were policed"),
     "fidelity": LazyCommand(
         "experiments.fidelity.command:command", "", "The simulator with real kernels over Mahimahi"

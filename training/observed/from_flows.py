@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,8 @@ from training.observed.filling import Filled, filled_links
 from training.observed.flow import Flow
 from training.observed.links import BRIDGE_S, LEAST_PIECE_S, RebuiltLink, TokenBucket, rebuild
 from training.observed.path_model import paths_of, paths_text
+from training.observed.policing import limits_of
+from training.observed.sources import read_flows
 from training.observed.telling import FlowFacts, facts_of
 from training.options import as_json_option
 from training.progress import Terminal
@@ -107,11 +108,10 @@ def _letters(number: int) -> str:
 
 def _read(paths: Sequence[Path], terminal: Terminal) -> tuple[list[tuple[Flow, TokenBucket | None]], Sequence[str]]:
     """The flows of captures and logs, each with the policer that was found on its path; and remarks on the files."""
-    sources, policing = (import_module(f"training.observed.{name}") for name in ("sources", "policing"))
     terminal.phase("reading flows", total=1)
-    read = sources.read_flows(paths, advance=terminal.advance)
+    read = read_flows(paths, advance=terminal.advance)
     terminal.phase("rebuilding links", total=len(read.flows))
-    return list(zip(read.flows, policing.limits_of(read.flows), strict=True)), read.remarks
+    return list(zip(read.flows, limits_of(read.flows), strict=True)), read.remarks
 
 
 @click.command("from-flows")

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: MIT
+"""The sentences of an advice: the answer, its reasons, what was seen, and what an operator does with it.
+
+The text of the terminal (advice_report.py), the page (advice_page.py) and the JSON data use the same sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kmod.abi import ALGORITHMS
+from kmod.terminal import counted
+from training.observed.advice import LEAST_FLOWS, LEAST_SECONDS, WORTHWHILE, Advice, Figure, StateAdvice
+from training.observed.candidates import KERNELS, NOBODYS, Candidate
+from training.observed.seen import SeenLink
+
+LABELS = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": "BBRv3", "gr": "GR", "roccet": "ROCCET", "sira": "SIRA-H",
+          "reno": "Reno", "vegas": "Vegas", "rtcp_cubic": "R-TCP over CUBIC", "rtcp_bbr": "R-TCP over BBRv1",
+          "rtcp_bbr3": "R-TCP over BBRv3"}  # fmt: skip
+STARVED, STARVES = 1 / 3, 2 / 3
+MUCH_RETRANSMITTED, FEW_RETRANSMITTED, SAME = 0.02, 0.0005, 0.005
+LIMITS = (
+    "The simulator runs one bulk flow at a time on each link. It cannot know how flows of yours that share a "
+    "bottleneck affect each other, or what your application sends.",
+    "A flow shows what its link carries only while it is backlogged. The rest of the time is not simulated.",
+    "A link that is rebuilt from a flow carries traces of the algorithm that made the flow. Another algorithm may meet "
+    "a capacity that nobody has seen.",
+    "The intervals hold for links like those that were seen. Other times of day or other networks may differ.",
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Commands of an operator, and the sentence that says what they do."""
+
+    why: str
+    commands: tuple[str, ...]
+
+
+def digits(value: float) -> str:
+    """A number with at most three significant digits and two decimal places, or a whole one."""
+    return f"{value:.0f}" if abs(value) >= 99.95 else f"{round(value, 2):.3g}"
+
+
+def percent(share: float) -> str:
+    """A share in %."""
+    return f"{digits(100 * share)} %"
+
+
+def signed(share: float) -> str:
+    """A change in %, with its sign."""
+    text = f"{100 * share:+.1f}"
+    return "0.0 %" if text in ("+0.0", "-0.0") else f"{text} %"
+
+
+def milliseconds(value: float) -> str:
+    """A delay in ms."""
+    return f"{value:.0f} ms" if value >= 9.95 else f"{value:.1f} ms"
+
+
+def label_of(name: str) -> str:
+    """The name of an algorithm for people."""
+    return LABELS.get(name, name)
+
+
+def names_of(state: StateAdvice) -> str:
+    """Today's algorithms, e.g. `CUBIC`, or `CUBIC (80 %) and BBRv1 (20 %)`."""
+    if len(state.algorithms) == 1:
+        return label_of(next(iter(state.algorithms)))
+    return " and ".join(f"{label_of(name)} ({percent(share)})" for name, share in list(state.algorithms.items())[:3])
+
+
+def expected(state: StateAdvice) -> str:
+    """The change that an advised algorithm brings, with intervals."""
+    today, change, best = state.today, state.change, state.best
+    if today is None or change is None or best is None:
+        return ""
+    new = state.candidates[best.name]
+    delay, throughput = change.delay_ms, change.throughput
+    name, after = "the 95th percentile of the queueing delay", milliseconds(new.delay_ms.value)
+    if abs(delay.value) < 1:
+        parts = [f"{name} stays at {after}"]
+    else:
+        parts = [f"{name} {'falls' if delay.value < 0 else 'rises'} from {milliseconds(today.delay_ms.value)} to "
+                 f"{after} (95 % interval: {new.delay_ms.low:.0f} to {milliseconds(new.delay_ms.high)})"]  # fmt: skip
+    if max(abs(throughput.low), abs(throughput.high)) < SAME:
+        parts.append("the throughput stays the same")
+    else:
+        parts.append(f"the throughput changes by {signed(throughput.value)} ({signed(throughput.low)} to "
+                     f"{signed(throughput.high)})")  # fmt: skip
+    if max(new.retransmitted.value, today.retransmitted.value) < FEW_RETRANSMITTED:
+        parts.append("hardly any packet is retransmitted")
+    else:
+        parts.append(f"{percent(new.retransmitted.value)} of the packets are retransmitted instead of "
+                     f"{percent(today.retransmitted.value)}")  # fmt: skip
+    return f"In the simulator {parts[0]}, {parts[1]}, and {parts[2]}."
+
+
+def answer(state: StateAdvice, *, target_ms: float) -> list[str]:
+    """The answer for a state, in one or two sentences."""
+    if state.best is None or state.change is None:
+        return [
+            f"No advice: the flows showed their links for {digits(state.seconds)} s in all, and at least "
+            f"{LEAST_SECONDS:g} s are required.",
+            "Only while a flow is backlogged does it show what its link carries. Observe larger transfers, or for a "
+            "longer time.",
+        ]
+    today, gain, best = names_of(state), state.change.score, state.best
+    if not state.reason:
+        return [f"Use {best.with_settings} instead of {today}.", expected(state)]
+    if state.reason == "equal":
+        return [f"No advice to change: keep {today}.",
+                f"No other algorithm has a score that is better by more than {percent(WORTHWHILE)} on the links that "
+                f"were seen, for a queueing delay of at most {target_ms:g} ms."]  # fmt: skip
+    head = f"No advice: {best.label} has the best score, {signed(gain.value)} compared with {today}"
+    if state.reason == "error":
+        return [f"{head}, but the simulator's own error is as large as {percent(state.required)}.",
+                "Try it on some of the servers and measure, if a gain of this size matters to you."]  # fmt: skip
+    return [f"{head}, but the 95 % interval is {signed(gain.low)} to {signed(gain.high)}.",
+            "The links differ too much for the few that were seen. Observe more flows."]  # fmt: skip
+
+
+def reasons(state: StateAdvice, *, target_ms: float) -> list[str]:
+    """Why the answer is what it is, and what else to consider."""
+    if state.today is None or state.best is None:
+        return []
+    found, today, best = [], state.today, state.best
+    if today.delay_ms.value > target_ms:
+        found.append(
+            f"With {names_of(state)}, 95 % of the packets wait for up to {milliseconds(today.delay_ms.value)} at the "
+            f"bottleneck. Your target is {target_ms:g} ms."
+        )
+    if today.retransmitted.value >= MUCH_RETRANSMITTED:
+        found.append(f"With {names_of(state)}, {percent(today.retransmitted.value)} of the packets are "
+                     "retransmissions.")  # fmt: skip
+    if today.used.value < 0.9:
+        found.append(f"{names_of(state)} uses {percent(today.used.value)} of what the links can carry.")
+    score = f"The score of {best.label} is {state.candidates[best.name].score.value:.3f}"
+    other = "" if best.name in state.algorithms else f", and that of today's algorithm is {today.score.value:.3f}"
+    found.append(f"{score}{other}. A score of 1 means a full link without delay above the target and without "
+                 "retransmissions.")  # fmt: skip
+    if state.advised is not None:
+        found += _caveats(state, best)
+    others = [one for name, one in state.candidates.items() if name == "bbr3"]
+    if others and state.candidates[best.name].score.value < others[0].score.value and best.name != "bbr3":
+        found.append(f"BBRv3 has a higher score, {others[0].score.value:.3f}. It is not advised: no kernel here has "
+                     "it, so that its simulation was never compared with one.")  # fmt: skip
+    return found
+
+
+def _caveats(state: StateAdvice, best: Candidate) -> list[str]:
+    found = []
+    if not best.is_validated:
+        found.append("The simulation of BBRv3 was never compared with a kernel, because no kernel here has it. Try it "
+                     "on few servers first.")  # fmt: skip
+    if state.beside is not None and not STARVED <= state.beside <= STARVES:
+        other = label_of(next(iter(state.algorithms)))
+        effect = f"{other} flows starve it" if state.beside < STARVED else f"it starves {other} flows"
+        found.append(f"Beside one flow of {other} on the same link, a flow of {best.label} has "
+                     f"{100 * state.beside:.0f} % of the throughput: {effect} where they share a "
+                     "bottleneck.")  # fmt: skip
+    if state.flows < 5:
+        found.append("Only one flow was seen. The advice holds for its path, and for others only if they are alike."
+                     if state.flows == 1 else
+                     f"Only {state.flows} flows were seen. The advice holds for their paths, and for others only if "
+                     "they are alike.")  # fmt: skip
+    return found
+
+
+def other_states(advice: Advice) -> list[str]:
+    """That network states have another advice than all flows together, as a sentence; none if they have the same."""
+    others = [one.name for one in advice.states if one.advised != advice.pooled.advised]
+    if not others:
+        return []
+    verb = "has" if len(others) == 1 else "have"
+    return [f"{counted(len(others), 'network state')} {verb} another advice than all flows together: "
+            f"{'; '.join(others)}."]  # fmt: skip
+
+
+def kernels_best(state: StateAdvice, candidates: Sequence[Candidate]) -> Candidate | None:
+    """The best algorithm that every Linux has, if it is better than today's by more than WORTHWHILE."""
+    if state.today is None:
+        return None
+    own = [one for one in candidates if one.host == KERNELS]
+    best = max(own, key=lambda one: state.candidates[one.name].score.value)
+    gain = state.candidates[best.name].score.value / max(state.today.score.value, 1e-9) - 1
+    return best if gain > WORTHWHILE and best.name not in state.algorithms else None
+
+
+def seen_sentences(advice: Advice, links: Sequence[SeenLink]) -> list[str]:
+    """What was seen, with counts."""
+    if not links:
+        return ["No flow was backlogged for long enough to show its link."]
+    rates, rtts = ([getattr(link, name) for link in links] for name in ("mean_mbps", "rtt_ms"))
+    limited = [link for link in links if link.limit is not None]
+    lossy = [link for link in links if link.loss > 0]
+    bunched = [link for link in links if link.ack_interval_ms]
+    found = [
+        f"{counted(advice.pooled.flows, 'flow')} with {names_of(advice.pooled)} showed {counted(len(links), 'link')} "
+        f"for {digits(sum(link.seconds for link in links))} s.",
+        f"The minimum RTT is {_range(rtts, 'ms')}, and the rate {_range(rates, 'Mbit/s')}.",
+    ]
+    if limited:
+        found.append(f"{counted(len(limited), 'link')} of {len(links)}: a policer drops what exceeds "
+                     f"{_range([x.limit.rate_mbps for x in limited if x.limit], 'Mbit/s')}.")  # fmt: skip
+    if lossy:
+        found.append(f"{counted(len(lossy), 'link')} of {len(links)}: packets are lost at random, "
+                     f"{percent(float(np.median([x.loss for x in lossy])))} in the median.")  # fmt: skip
+    if bounds := [link for link in links if link.is_lower_bound]:
+        found.append(f"{counted(len(bounds), 'link')} of {len(links)}: losses kept the flow from ever filling the "
+                     "link, which may carry more than was seen.")  # fmt: skip
+    if bunched:
+        found.append(f"{counted(len(bunched), 'link')} of {len(links)}: ACKs arrive in bunches, about every "
+                     f"{_range([x.ack_interval_ms or 0 for x in bunched], 'ms')}.")  # fmt: skip
+    if advice.unknown:
+        found.append(f"The algorithm is unknown on {counted(advice.unknown, 'link')}, and counts as CUBIC there. "
+                     "--current sets another.")  # fmt: skip
+    if advice.left_out:
+        found.append(f"These network states have fewer than {LEAST_FLOWS} flows or {LEAST_SECONDS:g} s, and count "
+                     f"among all flows only: {'; '.join(one.name for one in advice.left_out)}.")  # fmt: skip
+    return found
+
+
+def _range(values: Sequence[float], unit: str) -> str:
+    low, high = digits(min(values)), digits(max(values))
+    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
+
+
+def steps(state: StateAdvice, candidates: Sequence[Candidate], links: Sequence[SeenLink], *, serial: int) -> list[Step]:
+    """The commands that apply an advice. serial: of a table."""
+    best = state.advised
+    found = [] if best is None else _own_steps(best, serial=serial)
+    other = kernels_best(state, candidates)
+    if best is not None and best.host != KERNELS and other is not None:
+        score = state.candidates[other.name].score.value
+        found.append(Step(f"Without ccatune's modules: {other.label}, which every Linux has, has a score of "
+                          f"{score:.3f}.", _sysctl(other.name)))  # fmt: skip
+    limits = [link.limit.rate_mbps for link in links if link.limit is not None]
+    is_costly = state.today is not None and state.today.retransmitted.value >= MUCH_RETRANSMITTED
+    if limits and len(limits) == len(links) and is_costly:
+        found.append(Step(
+            "A limit for each connection, a little below that of the policer, avoids its losses with any algorithm. "
+            "Use it only if all connections of the device pass this policer, one at a time.",
+            (f"tc qdisc replace dev DEVICE root fq maxrate {round(min(limits) * 950)}kbit",),
+        ))  # fmt: skip
+    return found
+
+
+def _sysctl(name: str) -> tuple[str, ...]:
+    paced = ("sysctl -w net.core.default_qdisc=fq", "tc qdisc replace dev DEVICE root fq")
+    load = () if name == "cubic" else (f"modprobe tcp_{name}",)
+    return (*load, f"sysctl -w net.ipv4.tcp_congestion_control={name}", *(paced if name == "bbr" else ()))
+
+
+def _own_steps(best: Candidate, *, serial: int) -> list[Step]:
+    name = best.name
+    route = f"ip route change PREFIX via GATEWAY dev DEVICE congctl {name}"
+    if best.host == NOBODYS:
+        return [Step("No released Linux kernel has BBRv3. In a kernel with its patches it is called bbr or bbr3.",
+                     ("sysctl net.ipv4.tcp_available_congestion_control",))]  # fmt: skip
+    if best.host == KERNELS:
+        return [Step(f"Make {best.label} the default of new connections:", _sysctl(name)),
+                Step("Or use it towards one prefix only:", (route,))]  # fmt: skip
+    found = [
+        Step(f"Load {label_of(name)} and make it the default of new connections:", (f"ccatune-agent enable {name}",))
+    ]
+    if best.table is not None:
+        file = f"{name}-{best.target_ms:g}ms.table"
+        text = best.table_text(serial).rstrip("\n").split("\n")
+        found.append(Step("Give it the table with the target:",
+                          (f"cat > {file} <<'END_OF_TABLE'", *text, "END_OF_TABLE",
+                          f"cat {file} > /proc/net/ccatune/{name}/ensemble    # a module",
+                          f"ccatune-bpf write {name} ensemble < {file}    # or in BPF")))  # fmt: skip
+    found.append(Step("Or use it towards one prefix only:", (f"ccatune-agent enable {name} --allow-only", route)))
+    found.append(Step("To go back to the settings before:", ("ccatune-agent disable",)))
+    return found
+
+
+def checks(state: StateAdvice) -> list[Step]:
+    """How to see afterwards whether an advice was right."""
+    if state.advised is None or state.change is None or state.today is None:
+        return []
+    new, name = state.candidates[state.advised.name], state.advised.name
+    kernel_name = name if name in ("cubic", "bbr") or name not in ALGORITHMS else ALGORITHMS[name].kernel_name
+    return [
+        Step(
+            "Observe some servers with the change and some without it, at the same times. Do not compare flows that "
+            "share a bottleneck, because they disturb each other.",
+            ("ccatune observe --help", f"ccatune advise LOGS-WITH-THE-CHANGE --current {name}"),
+        ),
+        Step(
+            "Compare the smoothed RTT with the minimum RTT (the difference is the queueing delay: 95 % of it should be "
+            f"below {milliseconds(new.delay_ms.value)} instead of {milliseconds(state.today.delay_ms.value)}), the "
+            f"delivery rate, and the retransmitted share ({percent(new.retransmitted.value)} instead of "
+            f"{percent(state.today.retransmitted.value)}).",
+            (f"ss -tin | grep -A1 {kernel_name}",),
+        ),
+    ]
+
+
+def figure_json(figure: Figure) -> dict[str, float]:
+    """A figure as JSON data."""
+    return {"value": round(figure.value, 6), "low": round(figure.low, 6), "high": round(figure.high, 6)}
