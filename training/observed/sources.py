@@ -29,12 +29,14 @@ Advance = Callable[[float], None]
 DEFAULT_BUFFER_PKTS = 50  # at least so long, where a flow shows no queue
 LEAST_RTT_MS = 0.1
 WITHOUT_FILLING = frozenset({"bbr", "bbr3", "gr", "rtcp_bbr", "rtcp_bbr3", "sira", "vegas"})
+UNYIELDING = frozenset({"bbr", "bbr3"})  # to losses
 OVERFLOWING = 0.005  # share of the packets that a full queue then drops, at least
 LIKE_A_POLICER = 0.02  # random loss from which a policer that was not found is likelier
 LEAST_BY_NETWORK_S, MOST_AT_ONCE = 5.0, 2.0
 CODEL_TARGET_MS, CODEL_LOSS, LEAST_QUEUE_PKTS = 5.0, 0.0005, 1.5
 FAST_MBPS, MOST_MBPS = 100.0, 1000.0
 UNQUEUED_MS = 20.0
+STEADY, STEADY_SHARE = 0.25, 0.9  # so much a second's rate may be off, in so many of the seconds
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,11 @@ def seen_links(flow: Flow, rebuilt: RebuiltLink, facts: FlowFacts) -> list[SeenL
     if rebuilt.pieces:
         return [SeenLink(f"{flow.name} {number}", piece.duration_s * piece.known_share, trace=piece.trace, **common)
                 for number, piece in enumerate(rebuilt.pieces, 1)]  # fmt: skip
+    if steady := _steady_limit(flow, facts, by_network_s=by_network_s):
+        common |= {"loss": 0.0, "ack_interval_ms": None, "codel_share": 0.0}
+        return [
+            SeenLink(flow.name, by_network_s, rate_mbps=max(FAST_MBPS, 4 * steady.rate_mbps), limit=steady, **common)
+        ]
     if _losses_at_once(flow) > MOST_AT_ONCE:
         return []  # a policer that was not found, or a short buffer
     most_random = 1.0 if common["codel_share"] else LIKE_A_POLICER
@@ -143,6 +150,32 @@ def seen_links(flow: Flow, rebuilt: RebuiltLink, facts: FlowFacts) -> list[SeenL
         return []
     largest_mbps = min(max(_largest_mbps(flow, 1e6), 0.01), MOST_MBPS)
     return [SeenLink(flow.name, by_network_s, rate_mbps=largest_mbps, is_lower_bound=True, **common)]
+
+
+def _steady_limit(flow: Flow, facts: FlowFacts, *, by_network_s: float) -> Limit | None:
+    """The policer of a flow that does not yield to losses, from its acknowledged bytes alone; None if there is no sign.
+
+    Such a flow loses many packets without a queue, and yet delivers at a steady rate from its first losses on. R is
+    that rate, and B the most by which it delivered more before: A(t) <= B + R t (R-TCP 2026, equation 4). At a link
+    that loses packets at random the same flow probes for more every eight round trips, and waits in a queue then.
+    """
+    loss, queue_ms, base_ms = facts.random_loss or 0.0, facts.queueing_delay_ms, facts.base_rtt_ms
+    if flow.algorithm not in UNYIELDING or loss < LIKE_A_POLICER or queue_ms is None or not base_ms:
+        return None
+    if queue_ms["p95"] > 1 + base_ms / 10 or by_network_s < LEAST_BY_NETWORK_S:
+        return None
+    times_s = flow.steps["time_us"].astype(np.float64) / 1e6
+    delivered = flow.steps["delivered_bytes"].astype(np.float64)
+    begin_s = times_s[np.flatnonzero(np.diff(flow.steps["lost_pkts"].astype(np.int64)))[0] + 1] + 1
+    seconds = np.arange(begin_s, times_s[-1])
+    if len(seconds) <= LEAST_BY_NETWORK_S:
+        return None
+    rates = np.diff(np.interp(seconds, times_s, delivered))
+    bytes_per_s = float(rates.mean())
+    if np.mean(np.abs(rates - bytes_per_s) <= STEADY * bytes_per_s) < STEADY_SHARE:
+        return None
+    bucket_bytes = float(np.max(delivered - delivered[0] - bytes_per_s * (times_s - times_s[0])))
+    return Limit(bytes_per_s * 8e-6 * WIRE, max(round(bucket_bytes * WIRE), 1500))
 
 
 def remarks_on(flows: Sequence[Flow], links: Sequence[SeenLink]) -> list[str]:

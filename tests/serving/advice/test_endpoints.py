@@ -10,6 +10,9 @@ import pytest
 from serving.database import AuditRow
 from tests.serving.api import Api, problem_of
 from tests.serving.running import CHAMPION
+from training.observed.advice import advise
+from training.observed.advice_report import report_json
+from training.observed.seen import SeenLink
 
 pytestmark = pytest.mark.service
 ADVICE = f"{CHAMPION}/advice"
@@ -24,9 +27,9 @@ def report(*, advised: str | None = "gr", answer: str = "Use GR instead of CUBIC
             name: {"value": x * factor, "low": x * factor * 0.9, "high": x * factor * 1.1} for name, x in of.items()
         }
 
-    pooled = {"state": "all flows", "links": 12, "seconds": 300.0, "today": {"cubic": 1.0}, "advised": advised,
+    pooled = {"state": "all flows", "flows": 12, "seconds": 300.0, "today": {"cubic": 1.0}, "advised": advised,
               "candidates": {"cubic": figures(0.5), "gr": figures(1.0)}}  # fmt: skip
-    own = {"state": "1 to 4 Mbit/s, 20 to 40 ms", "links": 4, "seconds": 80.0, "advised": "rtcp_cubic"}
+    own = {"state": "1 to 4 Mbit/s, 20 to 40 ms", "flows": 4, "seconds": 80.0, "advised": "rtcp_cubic"}
     return {"schema": "ccatune-advice/1", "target_ms": 100.0, "answer": [answer], "why": ["CUBIC fills the buffer."],
             "seen": ["12 flows were backlogged for 300 s."], "pooled": pooled, "states": [own], "flows": 12,
             "runs": 36}  # fmt: skip
@@ -65,6 +68,14 @@ def test_the_newest_advice_is_kept_with_its_sender_and_shown_as_text(api: Api) -
 def test_what_is_no_advice_is_refused(api: Api, changed: dict[str, Any], words: str) -> None:
     api.move(0)
     assert words in str(problem_of(api.request("PUT", ADVICE, json={**report(), **changed}), status=422))
+
+
+def test_what_the_command_prints_is_taken(api: Api) -> None:
+    api.move(0)
+    found = advise([SeenLink("bloated", 30, 40, rate_mbps=3, buffer_pkts=250)], target_ms=100, threads=1)
+    answer = api.request("PUT", ADVICE, json={**report_json(found, serial=1), "flows": 1})
+    assert answer.status_code == 200
+    assert answer.json()["pooled"]["candidates"].keys() == found.pooled.candidates.keys()
 
 
 def test_it_needs_a_channel_and_the_scope_to_train(api: Api) -> None:

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.path import Jitter, Policer
 from emulation.traces import Trace
 from training.errors import TrainingError
 from training.observed.flow import STEP, Flow
 from training.observed.seen import SeenLink
-from training.observed.sources import files_of, remarks_on, seen_links
+from training.observed.simulated import observed_run
+from training.observed.sources import files_of, links_of, remarks_on, seen_links
 
 TRACE = Trace("piece", np.arange(0, 10_000, 6, dtype=np.uint32), 10_000)
 
@@ -102,3 +105,15 @@ def test_folders_stand_for_their_files_and_some_are_read_as_one(tmp_path: Path) 
         (tmp_path / name).touch()
     assert files_of([tmp_path]) == [tmp_path / "a/x", tmp_path / "a/y", tmp_path / "b.pcap"]
     assert files_of([tmp_path], is_whole=lambda one: one.name == "a") == [tmp_path / "a", tmp_path / "b.pcap"]
+
+
+@pytest.mark.parametrize(
+    ("path", "limit_mbps"),
+    [({"before": (Policer(rate_mbps=3, bucket_bytes=200_000),)}, 3.0), ({"loss": 0.05}, None), ({"loss": 0.1}, None)],
+)
+def test_a_log_of_bbr_shows_a_policer_and_random_loss_is_none(path: dict[str, Any], limit_mbps: float | None) -> None:
+    link = LinkSpec(rate_mbps=20, rtt_ms=80, buffer_pkts=300, behind=(Jitter(max_ms=2),), **path)
+    run = Scenario(name="log", link=link, flows=(FlowSpec(cca="bbr"),), duration_s=30)
+    limits = [link.limit for link in links_of([observed_run(run, sample_s=0.2)])]
+    found = [limit.rate_mbps for limit in limits if limit]
+    assert found == ([] if limit_mbps is None else [pytest.approx(limit_mbps, rel=0.03)])
