@@ -36,6 +36,7 @@ LEAST_BY_NETWORK_S, MOST_AT_ONCE = 5.0, 2.0
 CODEL_TARGET_MS, CODEL_LOSS, LEAST_QUEUE_PKTS = 5.0, 0.0005, 1.5
 FAST_MBPS, MOST_MBPS = 100.0, 1000.0
 UNQUEUED_MS = 20.0
+MOST_PAIRS_MS = 15.0
 STEADY, STEADY_SHARE = 0.25, 0.9  # so much a second's rate may be off, in so many of the seconds
 
 
@@ -162,7 +163,9 @@ def _steady_limit(flow: Flow, facts: FlowFacts, *, by_network_s: float) -> Limit
     loss, queue_ms, base_ms = facts.random_loss or 0.0, facts.queueing_delay_ms, facts.base_rtt_ms
     if flow.algorithm not in UNYIELDING or loss < LIKE_A_POLICER or queue_ms is None or not base_ms:
         return None
-    if queue_ms["p95"] > 1 + base_ms / 10 or by_network_s < LEAST_BY_NETWORK_S:
+    # The last packets of a burst wait for an ACK, and pairs for a delayed one: up to three packets at R.
+    pairs_ms = min(3 * flow.mss_bytes * 8e-3 / max(facts.throughput_mbps or 0.0, 1e-3), MOST_PAIRS_MS)
+    if queue_ms["p95"] > 1 + base_ms / 10 + pairs_ms or by_network_s < LEAST_BY_NETWORK_S:
         return None
     times_s = flow.steps["time_us"].astype(np.float64) / 1e6
     delivered = flow.steps["delivered_bytes"].astype(np.float64)
