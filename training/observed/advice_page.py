@@ -161,7 +161,8 @@ def _tiles(state: StateAdvice) -> str:
     ]  # fmt: skip
     tiles = "".join(
         f'<dl class="tile"><dt>{name}</dt><dd class="big"><span class="old">{before}</span> '
-        f'<span aria-label="to">→</span> <span class="new">{after}</span></dd><dd class="range">{interval}</dd></dl>'
+        f'<span aria-label="to">→</span> <span class="new">{after}</span></dd>'
+        f'<dd class="range">{escape(interval)}</dd></dl>'
         for name, before, after, interval in rows
     )
     return f'<div class="tiles">{tiles}</div>'

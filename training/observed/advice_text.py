@@ -91,7 +91,8 @@ def expected(state: StateAdvice) -> str:
         parts = [f"{name} stays at {after}" if before == after else f"{name} hardly changes ({before} to {after})"]
     else:
         parts = [f"{name} {'falls' if delay.value < 0 else 'rises'} from {before} to "
-                 f"{after} (95 % interval: {new.delay_ms.low:.0f} to {milliseconds(new.delay_ms.high)})"]  # fmt: skip
+                 f"{after} (95 % interval: {milliseconds(new.delay_ms.low)} to "
+                 f"{milliseconds(new.delay_ms.high)})"]  # fmt: skip
     if max(abs(throughput.low), abs(throughput.high)) < SAME:
         parts.append("the throughput stays the same")
     else:
@@ -168,8 +169,8 @@ def _caveats(state: StateAdvice, best: Candidate) -> list[str]:
         own = label_of(best.name)
         strong, weak = (other, own) if state.beside < STARVED else (own, other)
         found.append(f"If one flow of {other} and one of {best.label} share a simulated link, {own} gets "
-                     f"{100 * state.beside:.0f} % of their throughput: {strong} starves {weak} at a shared "
-                     "bottleneck.")  # fmt: skip
+                     f"{100 * state.beside:.0f} % of their throughput: {strong} takes bandwidth from {weak} at "
+                     "a shared bottleneck.")  # fmt: skip
     if state.flows < 5:
         found.append("Only one flow was seen. The advice holds for its path, and for other paths only if they are "
                      "similar."
