@@ -146,7 +146,7 @@ def _of_ipv4(frame: bytes, at: int, wire_bytes: int, left_out: Counter[str]) -> 
         left_out[_protocol_words(protocol)] += 1
         return None
     if fragment & 0x3FFF:
-        left_out["of fragmented IP packets"] += 1
+        left_out["of IP fragments"] += 1
         return None
     # A sender that offloads may leave the length to the network card.
     total_bytes = total_bytes or wire_bytes - at
@@ -167,7 +167,7 @@ def _of_ipv6(frame: bytes, at: int, wire_bytes: int, left_out: Counter[str]) -> 
         size = frame[header_at + 1]
         protocol, header_at = frame[header_at], header_at + ((size + 2) * 4 if protocol == 51 else (size + 1) * 8)
     if protocol != _TCP:
-        left_out["of fragmented IP packets" if protocol == _FRAGMENT else _protocol_words(protocol)] += 1
+        left_out["of IP fragments" if protocol == _FRAGMENT else _protocol_words(protocol)] += 1
         return None
     ends = frame[at + 8 : at + 24], frame[at + 24 : at + 40]
     return _of_tcp(frame, header_at, end_at - header_at, ends=ends, ip_id=0, left_out=left_out)
