@@ -12,10 +12,12 @@ from training.observed.advice_report import CANDIDATES, STATES, by_score, candid
 from training.observed.advice_svg import both, escape, is_by_loss, over_time, trade_off
 from training.observed.advice_text import (
     LIMITS,
+    TABLE_NOTES,
     Step,
     answer,
     checks,
     digits,
+    label_of,
     milliseconds,
     other_states,
     percent,
@@ -114,7 +116,7 @@ def page_text(advice: Advice, flows: Sequence[Flow], *, serial: int, now: dateti
     if pooled.candidates:
         parts.append(_candidates(advice))
     if advice.states:
-        note = "Each network state is a range of the rate with a range of the minimum RTT."
+        note = "A network state is a range of rates together with a range of minimum RTTs."
         parts.append(f"<section><h2>By network state</h2>{_table(note, STATES, state_rows(advice), numbers=(1, 2))}"
                      "</section>")  # fmt: skip
     parts.append(_seen(advice, flows))
@@ -150,16 +152,17 @@ def _tiles(state: StateAdvice) -> str:
     old, new, change = state.today, state.candidates[state.advised.name], state.change
     rows = [
         ("95th percentile of the queueing delay", milliseconds(old.delay_ms.value), milliseconds(new.delay_ms.value),
-         f"95 % interval: {new.delay_ms.low:.0f} to {new.delay_ms.high:.0f} ms"),
+         f"95 % interval: {milliseconds(new.delay_ms.low)} to {milliseconds(new.delay_ms.high)}"),
         ("Throughput in Mbit/s", digits(old.throughput_mbps.value), digits(new.throughput_mbps.value),
-         f"{signed(change.throughput.value)}, interval {signed(change.throughput.low)} to "
+         f"{signed(change.throughput.value)}, 95 % interval: {signed(change.throughput.low)} to "
          f"{signed(change.throughput.high)}"),
         ("Retransmitted packets", percent(old.retransmitted.value), percent(new.retransmitted.value),
          f"95 % interval: {digits(100 * new.retransmitted.low)} to {percent(new.retransmitted.high)}"),
     ]  # fmt: skip
     tiles = "".join(
         f'<dl class="tile"><dt>{name}</dt><dd class="big"><span class="old">{before}</span> '
-        f'<span aria-label="to">→</span> <span class="new">{after}</span></dd><dd class="range">{interval}</dd></dl>'
+        f'<span aria-label="to">→</span> <span class="new">{after}</span></dd>'
+        f'<dd class="range">{escape(interval)}</dd></dl>'
         for name, before, after, interval in rows
     )
     return f'<div class="tiles">{tiles}</div>'
@@ -169,12 +172,12 @@ def _candidates(advice: Advice) -> str:
     by_loss = is_by_loss(advice)
     shaded = "" if by_loss else " Marks in the shaded part miss the target."
     caption = (f"<b>Throughput over {'retransmissions' if by_loss else 'delay'}.</b> Each mark is an algorithm in the "
-               f"simulator, over all links that were seen. Horizontal lines are 95 % intervals.{shaded}"
+               f"simulator, over all links that were seen. Coloured horizontal bars are 95 % intervals.{shaded}"
                '<span class="narrow"> Numbers are the rows of the table.</span>')  # fmt: skip
     picture = both("Throughput of each algorithm over its delay or retransmissions. The table below has the same "
                    "figures.", trade_off, advice)  # fmt: skip
-    note = (f"All candidates, the best first. The score is the used share of the link; it is lower where the delay "
-            f"exceeds {advice.target_ms:g} ms, and for retransmissions.")  # fmt: skip
+    note = (f"All candidates, the best first. The score is the used share of the link, less where the delay exceeds "
+            f"{advice.target_ms:g} ms and for retransmissions. {' '.join(TABLE_NOTES)}")  # fmt: skip
     rows = candidate_rows(advice.pooled, advice)
     marks = [marks_of(one, advice.pooled) for one in by_score(advice.pooled, advice)]
     table = _table(note, CANDIDATES[:-1], [row[:-1] for row in rows], numbers=range(1, len(CANDIDATES)), marks=marks)
@@ -187,10 +190,10 @@ def _seen(advice: Advice, flows: Sequence[Flow]) -> str:
     figures = ""
     for flow in [one for one in largest if len(one.steps) > 1]:
         megabytes = int(flow.steps["delivered_bytes"][-1]) / 1e6
-        by = f", {flow.algorithm}" if flow.algorithm else ""
+        by = f", {label_of(flow.algorithm)}" if flow.algorithm else ""
         figures += (
             f"<figure><figcaption><b>{escape(flow.name)}</b>: {digits(megabytes)} MB in {digits(flow.duration_s)} s"
-            f"{escape(by)}. Dots are losses.</figcaption>"
+            f"{escape(by)}. Dots mark times with losses.</figcaption>"
             f"{both(f'Rate and RTT of the flow {flow.name} over time', over_time, flow)}</figure>"
         )
     head = f"<h3>The largest flows over time</h3>{figures}" if figures else ""

@@ -12,6 +12,7 @@ from kmod.terminal import COLUMNS
 from training.observed.advice import Advice, Figures, StateAdvice
 from training.observed.advice_text import (
     LIMITS,
+    TABLE_NOTES,
     Step,
     answer,
     checks,
@@ -29,7 +30,8 @@ from training.observed.advice_text import (
 from training.observed.candidates import Candidate
 
 SCHEMA = "ccatune-advice/1"
-CANDIDATES = ("algorithm", "Mbit/s", "used", "p95 queueing\ndelay, ms", "p95 RTT\nms", "retrans-\nmitted", "score", "")
+CANDIDATES = ("algorithm", "Mbit/s", "link\nused", "p95 queueing\ndelay, ms", "p95 RTT,\nms", "retrans-\nmitted",
+              "score", "")  # fmt: skip
 STATES = ("network state", "flows", "seconds", "advice", "throughput", "p95 queueing delay", "retransmitted")
 
 
@@ -83,15 +85,16 @@ def report_lines(advice: Advice, *, serial: int) -> list[str]:
     if pooled.candidates:
         columns = [Column(CANDIDATES[0]), *(Column(name, "right") for name in CANDIDATES[1:-1]),
                    Column("", least=5, cut="end")]  # fmt: skip
-        lines += ["", f"All candidates in the simulator, for a 95th percentile of the queueing delay of at most "
-                  f"{advice.target_ms:g} ms", *table_lines(columns, candidate_rows(pooled, advice))]  # fmt: skip
+        title = ("All candidates in the simulator. The target for the 95th percentile of the queueing delay is "
+                 f"{advice.target_ms:g} ms. {' '.join(TABLE_NOTES)}")  # fmt: skip
+        lines += ["", *_filled(title), *table_lines(columns, candidate_rows(pooled, advice))]  # fmt: skip
     if advice.states:
         columns = [Column(STATES[0]), Column(STATES[1], "right"), Column(STATES[2], "right"), Column(STATES[3]),
                    *(Column(name, "right") for name in STATES[4:])]  # fmt: skip
         lines += ["", "By network state", *table_lines(columns, state_rows(advice))]
     lines += ["", "What was seen", *_listed(seen_sentences(advice, advice.links))]
     if its := steps(pooled, advice.candidates, advice.links, serial=serial):
-        lines += ["", "Commands, as root", *_steps(its)]
+        lines += ["", "What to do, as root", *_steps(its)]
     if its := checks(pooled):
         lines += ["", "How to check it afterwards", *_steps(its)]
     return [*lines, "", "What this cannot know", *_listed(LIMITS)]
@@ -112,7 +115,7 @@ def _steps(its: Sequence[Step]) -> list[str]:
 
 
 def report_json(advice: Advice, *, serial: int) -> dict[str, Any]:
-    """The report as JSON data; docs/advise.md lists its fields."""
+    """The report as JSON data. docs/advise.md explains its keys."""
     best = advice.pooled.advised
     return {
         "schema": SCHEMA,

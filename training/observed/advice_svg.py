@@ -157,8 +157,7 @@ def trade_off(width: float, narrow: bool, advice: Advice) -> tuple[float, str]: 
         at = scales.x_of(advice.target_ms)
         parts += [f'<rect x="{at:.1f}" y="{top}" width="{right - at:.1f}" height="{bottom - top:.1f}" class="beyond"/>',
                   line(at, top, at, bottom, "target"),
-                  text(at - 6, bottom - 8, f"target {advice.target_ms:g} ms", anchor="end",
-                       kind="target-text")]  # fmt: skip
+                  _target_text(at, bottom - 8, f"target {advice.target_ms:g} ms", left)]  # fmt: skip
     for tick in nice_ticks(*scales.y, most=5):
         y = scales.y_of(tick)
         parts += [line(left, y, right, y, "grid"), text(left - 7, y + 4, digits(tick), anchor="end", kind="faint")]
@@ -174,6 +173,13 @@ def trade_off(width: float, narrow: bool, advice: Advice) -> tuple[float, str]: 
         text(right, 14, "better: up and left", anchor="end", kind="faint"),
     ]
     return height, "".join([*parts, *_points(advice, scales, narrow=narrow)])
+
+
+def _target_text(at: float, y: float, words: str, left: float) -> str:
+    """The label on the left of the target's line, or on its right where the left has no space for it."""
+    if at - 6 - 7.0 * len(words) > left:
+        return text(at - 6, y, words, anchor="end", kind="target-text")
+    return text(at + 6, y, words, kind="target-text")
 
 
 def _x_ticks(scales: _Scales, most: int) -> list[float]:

@@ -23,12 +23,17 @@ LABELS = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": "BBRv3", "gr": "GR", "roccet
 STARVED, STARVES = 1 / 3, 2 / 3
 MUCH_RETRANSMITTED, FEW_RETRANSMITTED, SAME = 0.02, 0.0005, 0.005
 LIMITS = (
-    "The simulator runs one bulk flow at a time on each link. It cannot know how flows of yours that share a "
-    "bottleneck affect each other, or what your application sends.",
-    "A flow shows what its link carries only while it is backlogged. The rest of the time is not simulated.",
-    "A link that is rebuilt from a flow carries traces of the algorithm that made the flow. Another algorithm may meet "
-    "a capacity that nobody has seen.",
-    "The intervals hold for links like those that were seen. Other times of day or other networks may differ.",
+    "The simulator runs one bulk flow at a time on each link. It knows neither how your flows affect each other at a "
+    "shared bottleneck nor what your application sends.",
+    "A flow shows what its link carries only while it is backlogged: while packets wait at the bottleneck. The rest of "
+    "the time is not simulated.",
+    "The algorithm of a flow decides at which times the capacity of its link is seen. Another algorithm may use "
+    "capacity that this flow never showed.",
+    "The intervals hold for links similar to those that were seen. Other times of day or other networks may differ.",
+)
+TABLE_NOTES = (
+    "Brackets hold 95 % intervals.",
+    "R-TCP over an algorithm has that algorithm's figures where it detects no policer.",
 )
 
 
@@ -81,11 +86,13 @@ def expected(state: StateAdvice) -> str:
     new = state.candidates[best.name]
     delay, throughput = change.delay_ms, change.throughput
     name, after = "the 95th percentile of the queueing delay", milliseconds(new.delay_ms.value)
+    before = milliseconds(today.delay_ms.value)
     if abs(delay.value) < 1:
-        parts = [f"{name} stays at {after}"]
+        parts = [f"{name} stays at {after}" if before == after else f"{name} hardly changes ({before} to {after})"]
     else:
-        parts = [f"{name} {'falls' if delay.value < 0 else 'rises'} from {milliseconds(today.delay_ms.value)} to "
-                 f"{after} (95 % interval: {new.delay_ms.low:.0f} to {milliseconds(new.delay_ms.high)})"]  # fmt: skip
+        parts = [f"{name} {'falls' if delay.value < 0 else 'rises'} from {before} to "
+                 f"{after} (95 % interval: {milliseconds(new.delay_ms.low)} to "
+                 f"{milliseconds(new.delay_ms.high)})"]  # fmt: skip
     if max(abs(throughput.low), abs(throughput.high)) < SAME:
         parts.append("the throughput stays the same")
     else:
@@ -105,22 +112,22 @@ def answer(state: StateAdvice, *, target_ms: float) -> list[str]:
         return [
             f"No advice: the flows showed their links for {digits(state.seconds)} s in all, and at least "
             f"{LEAST_SECONDS:g} s are required.",
-            "Only while a flow is backlogged does it show what its link carries. Observe larger transfers, or for a "
-            "longer time.",
+            "A flow shows what its link carries only while packets wait at the bottleneck. Observe larger transfers "
+            "that neither the application nor the receiver limits, or observe for a longer time.",
         ]
     today, gain, best = names_of(state), state.change.score, state.best
     if not state.reason:
         return [f"Use {best.with_settings} instead of {today}.", expected(state)]
     if state.reason == "equal":
         return [f"No advice to change: keep {today}.",
-                f"No other algorithm has a score that is better by more than {percent(WORTHWHILE)} on the links that "
-                f"were seen, for a queueing delay of at most {target_ms:g} ms."]  # fmt: skip
+                f"On the links that were seen, no other algorithm has a score that is more than {percent(WORTHWHILE)} "
+                f"higher. The target for the queueing delay is {target_ms:g} ms."]  # fmt: skip
     head = f"No advice: {best.label} has the best score, {signed(gain.value)} compared with {today}"
     if state.reason == "error":
-        return [f"{head}, but the simulator's own error is as large as {percent(state.required)}.",
-                "Try it on some of the servers and measure, if a gain of this size matters to you."]  # fmt: skip
-    return [f"{head}, but the 95 % interval is {signed(gain.low)} to {signed(gain.high)}.",
-            "The links differ too much for the few that were seen. Observe more flows."]  # fmt: skip
+        return [f"{head}, but the simulator's error may be as large as {percent(state.required)}.",
+                "If a gain of this size matters to you, try it on some of the servers and measure."]  # fmt: skip
+    return [f"{head}, but the 95 % interval of this gain is {signed(gain.low)} to {signed(gain.high)}.",
+            "The results of the runs differ too much to decide. Observe more flows."]  # fmt: skip
 
 
 def reasons(state: StateAdvice, *, target_ms: float) -> list[str]:
@@ -130,43 +137,46 @@ def reasons(state: StateAdvice, *, target_ms: float) -> list[str]:
     found, today, best = [], state.today, state.best
     if today.delay_ms.value > target_ms:
         found.append(
-            f"With {names_of(state)}, 95 % of the packets wait for up to {milliseconds(today.delay_ms.value)} at the "
-            f"bottleneck. Your target is {target_ms:g} ms."
+            f"With {names_of(state)}, the 95th percentile of the queueing delay in the simulator is "
+            f"{milliseconds(today.delay_ms.value)}. Your target is {target_ms:g} ms."
         )
     if today.retransmitted.value >= MUCH_RETRANSMITTED:
-        found.append(f"With {names_of(state)}, {percent(today.retransmitted.value)} of the packets are "
-                     "retransmissions.")  # fmt: skip
+        found.append(f"With {names_of(state)}, {percent(today.retransmitted.value)} of the packets sent in the "
+                     "simulator are retransmissions.")  # fmt: skip
     if today.used.value < 0.9:
-        found.append(f"{names_of(state)} uses {percent(today.used.value)} of what the links can carry.")
+        found.append(f"With {names_of(state)}, the simulated flows use {percent(today.used.value)} of what the links "
+                     "can carry.")  # fmt: skip
     score = f"The score of {best.label} is {state.candidates[best.name].score.value:.3f}"
-    other = "" if best.name in state.algorithms else f", and that of today's algorithm is {today.score.value:.3f}"
-    found.append(f"{score}{other}. A score of 1 means a full link without delay above the target and without "
+    other = "" if best.name in state.algorithms else f", and that of {names_of(state)} is {today.score.value:.3f}"
+    found.append(f"{score}{other}. A score of 1 means a full link, a delay within the target, and no "
                  "retransmissions.")  # fmt: skip
     if state.advised is not None:
         found += _caveats(state, best)
     others = [one for name, one in state.candidates.items() if name == "bbr3"]
     if others and state.candidates[best.name].score.value < others[0].score.value and best.name != "bbr3":
-        found.append(f"BBRv3 has a higher score, {others[0].score.value:.3f}. It is not advised: no kernel here has "
-                     "it, so that its simulation was never compared with one.")  # fmt: skip
+        found.append(f"BBRv3 has a higher score, {others[0].score.value:.3f}. It is not advised, because its "
+                     "simulation was never compared with a kernel that has BBRv3.")  # fmt: skip
     return found
 
 
 def _caveats(state: StateAdvice, best: Candidate) -> list[str]:
     found = []
     if not best.is_validated:
-        found.append("The simulation of BBRv3 was never compared with a kernel, because no kernel here has it. Try it "
-                     "on few servers first.")  # fmt: skip
+        found.append("The simulation of BBRv3 was never compared with a kernel that has it. Try it on a few servers "
+                     "first.")  # fmt: skip
     if state.beside is not None and not STARVED <= state.beside <= STARVES:
         other = label_of(next(iter(state.algorithms)))
-        effect = f"{other} flows starve it" if state.beside < STARVED else f"it starves {other} flows"
-        found.append(f"Beside one flow of {other} on the same link, a flow of {best.label} has "
-                     f"{100 * state.beside:.0f} % of the throughput: {effect} where they share a "
-                     "bottleneck.")  # fmt: skip
+        own = label_of(best.name)
+        strong, weak = (other, own) if state.beside < STARVED else (own, other)
+        found.append(f"If one flow of {other} and one of {best.label} share a simulated link, {own} gets "
+                     f"{100 * state.beside:.0f} % of their throughput: {strong} takes bandwidth from {weak} at "
+                     "a shared bottleneck.")  # fmt: skip
     if state.flows < 5:
-        found.append("Only one flow was seen. The advice holds for its path, and for others only if they are alike."
+        found.append("Only one flow was seen. The advice holds for its path, and for other paths only if they are "
+                     "similar."
                      if state.flows == 1 else
-                     f"Only {state.flows} flows were seen. The advice holds for their paths, and for others only if "
-                     "they are alike.")  # fmt: skip
+                     f"Only {state.flows} flows were seen. The advice holds for their paths, and for other paths only "
+                     "if they are similar.")  # fmt: skip
     return found
 
 
@@ -175,8 +185,7 @@ def other_states(advice: Advice) -> list[str]:
     others = [one.name for one in advice.states if one.advised != advice.pooled.advised]
     if not others:
         return []
-    verb = "has" if len(others) == 1 else "have"
-    return [f"{counted(len(others), 'network state')} {verb} another advice than all flows together: "
+    return [f"The advice for {counted(len(others), 'network state')} differs from that for all flows together: "
             f"{'; '.join(others)}."]  # fmt: skip
 
 
@@ -198,29 +207,36 @@ def seen_sentences(advice: Advice, links: Sequence[SeenLink]) -> list[str]:
     limited = [link for link in links if link.limit is not None]
     lossy = [link for link in links if link.loss > 0]
     bunched = [link for link in links if link.ack_interval_ms]
+    total = counted(len(links), "link")
     found = [
-        f"{counted(advice.pooled.flows, 'flow')} with {names_of(advice.pooled)} showed {counted(len(links), 'link')} "
-        f"for {digits(sum(link.seconds for link in links))} s.",
-        f"The minimum RTT is {_range(rtts, 'ms')}, and the rate {_range(rates, 'Mbit/s')}.",
+        f"{total} {'was' if len(links) == 1 else 'were'} rebuilt from "
+        f"{digits(sum(link.seconds for link in links))} s of {counted(advice.pooled.flows, 'flow')}.",
+        f"The minimum RTT is {_range(rtts, 'ms')}, and the rate is {_range(rates, 'Mbit/s')}.",
     ]
+    if len(links) > advice.pooled.flows:
+        found.append("A flow shows several links if it is not backlogged for more than a second between them.")
     if limited:
-        found.append(f"{counted(len(limited), 'link')} of {len(links)}: a policer drops what exceeds "
+        found.append(f"On {len(limited)} of {total}, a policer drops what exceeds "
                      f"{_range([x.limit.rate_mbps for x in limited if x.limit], 'Mbit/s')}.")  # fmt: skip
     if lossy:
-        found.append(f"{counted(len(lossy), 'link')} of {len(links)}: packets are lost at random, "
-                     f"{percent(float(np.median([x.loss for x in lossy])))} in the median.")  # fmt: skip
+        found.append(f"On {len(lossy)} of {total}, packets are lost at random. The median loss is "
+                     f"{percent(float(np.median([x.loss for x in lossy])))}.")  # fmt: skip
     if bounds := [link for link in links if link.is_lower_bound]:
-        found.append(f"{counted(len(bounds), 'link')} of {len(links)}: losses kept the flow from ever filling the "
-                     "link, which may carry more than was seen.")  # fmt: skip
+        found.append(f"On {len(bounds)} of {total}, losses kept the flow from filling the link. Such a link may "
+                     "carry more than was seen.")  # fmt: skip
     if bunched:
-        found.append(f"{counted(len(bunched), 'link')} of {len(links)}: ACKs arrive in bunches, about every "
+        found.append(f"On {len(bunched)} of {total}, ACKs arrive in bunches, about every "
                      f"{_range([x.ack_interval_ms or 0 for x in bunched], 'ms')}.")  # fmt: skip
+    if advice.unknown < len(links):
+        found.append(
+            f"Today's algorithm{'' if len(advice.pooled.algorithms) == 1 else 's'}: {names_of(advice.pooled)}."
+        )
     if advice.unknown:
-        found.append(f"The algorithm is unknown on {counted(advice.unknown, 'link')}, and counts as CUBIC there. "
-                     "--current sets another.")  # fmt: skip
+        found.append(f"On {advice.unknown} of {total}, the algorithm is unknown. CUBIC is assumed there; "
+                     "--current names another one.")  # fmt: skip
     if advice.left_out:
-        found.append(f"These network states have fewer than {LEAST_FLOWS} flows or {LEAST_SECONDS:g} s, and count "
-                     f"among all flows only: {'; '.join(one.name for one in advice.left_out)}.")  # fmt: skip
+        found.append(f"These network states have fewer than {LEAST_FLOWS} flows or less than {LEAST_SECONDS:g} s, and "
+                     f"so no advice of their own: {'; '.join(one.name for one in advice.left_out)}.")  # fmt: skip
     return found
 
 
@@ -236,14 +252,16 @@ def steps(state: StateAdvice, candidates: Sequence[Candidate], links: Sequence[S
     other = kernels_best(state, candidates)
     if best is not None and best.host != KERNELS and other is not None:
         score = state.candidates[other.name].score.value
-        found.append(Step(f"Without ccatune's modules: {other.label}, which every Linux has, has a score of "
-                          f"{score:.3f}.", _sysctl(other.name)))  # fmt: skip
+        found.append(Step(f"An alternative that every Linux has is {other.label}. Its score is "
+                          f"{score:.3f} instead of {state.candidates[best.name].score.value:.3f}.",
+                          _sysctl(other.name)))  # fmt: skip
     limits = [link.limit.rate_mbps for link in links if link.limit is not None]
     is_costly = state.today is not None and state.today.retransmitted.value >= MUCH_RETRANSMITTED
     if limits and len(limits) == len(links) and is_costly:
         found.append(Step(
-            "A limit for each connection, a little below that of the policer, avoids its losses with any algorithm. "
-            "Use it only if all connections of the device pass this policer, one at a time.",
+            "Pacing each connection a little below the rate of the policer avoids its losses with any algorithm. Use "
+            "this only if all connections of the device pass this policer, and never two of them at a time: the rate "
+            "is that of each connection, not of their sum.",
             (f"tc qdisc replace dev DEVICE root fq maxrate {round(min(limits) * 950)}kbit",),
         ))  # fmt: skip
     return found
@@ -262,20 +280,22 @@ def _own_steps(best: Candidate, *, serial: int) -> list[Step]:
         return [Step("No released Linux kernel has BBRv3. In a kernel with its patches it is called bbr or bbr3.",
                      ("sysctl net.ipv4.tcp_available_congestion_control",))]  # fmt: skip
     if best.host == KERNELS:
-        return [Step(f"Make {best.label} the default of new connections:", _sysctl(name)),
-                Step("Or use it towards one prefix only:", (route,))]  # fmt: skip
+        return [Step(f"Make {best.label} the default of new connections, until the next boot:", _sysctl(name)),
+                Step("Or use it only for connections to one prefix:", (route,))]  # fmt: skip
     found = [
         Step(f"Load {label_of(name)} and make it the default of new connections:", (f"ccatune-agent enable {name}",))
     ]
     if best.table is not None:
         file = f"{name}-{best.target_ms:g}ms.table"
         text = best.table_text(serial).rstrip("\n").split("\n")
-        found.append(Step("Give it the table with the target:",
+        found.append(Step(f"Give {label_of(name)} the parameter table for the target:",
                           (f"cat > {file} <<'END_OF_TABLE'", *text, "END_OF_TABLE",
-                          f"cat {file} > /proc/net/ccatune/{name}/ensemble    # a module",
-                          f"ccatune-bpf write {name} ensemble < {file}    # or in BPF")))  # fmt: skip
-    found.append(Step("Or use it towards one prefix only:", (f"ccatune-agent enable {name} --allow-only", route)))
-    found.append(Step("To go back to the settings before:", ("ccatune-agent disable",)))
+                          f"cat {file} > /proc/net/ccatune/{name}/ensemble    # if it runs as a module",
+                          f"ccatune-bpf write {name} ensemble < {file}    # if it runs in BPF")))  # fmt: skip
+    found.append(
+        Step("Or use it only for connections to one prefix:", (f"ccatune-agent enable {name} --allow-only", route))
+    )
+    found.append(Step("To restore the previous settings:", ("ccatune-agent disable",)))
     return found
 
 
@@ -288,14 +308,14 @@ def checks(state: StateAdvice) -> list[Step]:
     return [
         Step(
             "Observe some servers with the change and some without it, at the same times. Do not compare flows that "
-            "share a bottleneck, because they disturb each other.",
-            ("ccatune observe --help", f"ccatune advise LOGS-WITH-THE-CHANGE --current {name}"),
+            "share a bottleneck, because they affect each other.",
+            ("ccatune observe --folder LOGS-WITH-THE-CHANGE", f"ccatune advise LOGS-WITH-THE-CHANGE --current {name}"),
         ),
         Step(
-            "Compare the smoothed RTT with the minimum RTT (the difference is the queueing delay: 95 % of it should be "
-            f"below {milliseconds(new.delay_ms.value)} instead of {milliseconds(state.today.delay_ms.value)}), the "
-            f"delivery rate, and the retransmitted share ({percent(new.retransmitted.value)} instead of "
-            f"{percent(state.today.retransmitted.value)}).",
+            "Compare the smoothed RTT, the delivery rate and the retransmitted share. In the simulator the 95th "
+            f"percentile of the smoothed RTT is {milliseconds(new.rtt_ms.value)} instead of "
+            f"{milliseconds(state.today.rtt_ms.value)}. The retransmitted share is {percent(new.retransmitted.value)} "
+            f"instead of {percent(state.today.retransmitted.value)}.",
             (f"ss -tin | grep -A1 {kernel_name}",),
         ),
     ]

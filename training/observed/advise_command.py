@@ -25,11 +25,17 @@ SEGMENTS = ("flow", "segment", "packets", "lost", "policed", "rate_mbps", "burst
 @click.option("--target-ms", type=FiniteRange(LEAST_TARGET_MS, MOST_TARGET_MS), default=100.0, show_default=True,
               help="Queueing delay that 95 % of the packets should not exceed")  # fmt: skip
 @click.option("--current", type=click.Choice(list(ALGORITHMS)),
-              help="The algorithm that runs today  [each flow's own, or cubic where it is unknown]")  # fmt: skip
-@click.option("--segments", is_flag=True, help="No advice: which segments of the flows met a policer, and its rate")
+              help="The algorithm that runs today  [default: each flow's own; cubic if unknown]")  # fmt: skip
+@click.option(
+    "--segments",
+    is_flag=True,
+    help="Give no advice; list the segments of the flows, whether each met a policer, and its rate",
+)
 @click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Write the advice as a page with pictures, too")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True, help="Of the simulated runs")
+              help="Also write the advice as a web page with figures")  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True, help="Seed of the simulated runs"
+)
 @threads_option
 @as_json_option
 def advise(
@@ -38,13 +44,13 @@ def advise(
 ) -> None:  # fmt: skip
     """Say which congestion control, with which settings, suits the network of observed flows, and why.
 
-    The files are captures (pcap, pcapng), logs of `ss -tin`, logs of `ccatune observe`, or
-    folders of them. The links of the flows are rebuilt, and every candidate runs on them
-    in the simulator. Advice is only given where its gain is larger than its uncertainty.
-    The exit status is 0 with and without an advice.
+    The inputs are captures (pcap, pcapng), logs of `ss -tin`, files of `ccatune observe`, or
+    folders of them. The command rebuilds the links of the flows, and runs every candidate on
+    them in the simulator. It advises a change only where the gain is larger than its
+    uncertainty. The exit status is 0 with and without an advice.
 
     The default target of 100 ms leaves 50 ms for propagation within the 150 ms of one-way
-    delay that ITU-T G.114 states for conversations.
+    delay that ITU-T G.114 recommends for conversations.
 
     \b
     Example:

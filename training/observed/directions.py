@@ -41,8 +41,8 @@ _USUAL_MSS = 1460
 _STAMPS_BYTES = 12
 _STEP = struct.Struct("<QQQIQB")  # a row of STEP
 _AT_RECEIVER = (
-    "The capture was made at the receiver, or behind the bottleneck. There the sender's round trips and what was in "
-    "flight are not known; the RTT is the time from an ACK to the data that echoes its timestamp."
+    "The capture was made at the receiver, or after the bottleneck. There the sender's RTTs and its packets in flight "
+    "are unknown; the RTT is the time from an ACK to the data that echoes its timestamp."
 )
 
 
@@ -268,7 +268,9 @@ def _vantage(reader: _Reader, delays_us: tuple[float, float] | None) -> tuple[Li
         return "receiver", [_AT_RECEIVER]
     if delays_us and delays_us[1] > max(BETWEEN_SHARE * sum(delays_us), BETWEEN_LEAST_US):
         delay_ms = f"{delays_us[1] / 1000:.1f} ms"
-        return "sender", [f"The capture was made on the way: its RTTs leave out {delay_ms} between sender and capture."]
+        return "sender", [
+            f"The capture was made between sender and receiver: its RTTs lack {delay_ms} between sender and capture."
+        ]
     return "sender", []
 
 
@@ -292,20 +294,18 @@ def _remarks(reader: _Reader, connection: Connection) -> list[str]:
         )
     if board.unseen_bytes:
         words.append(
-            f"{board.unseen_bytes} bytes of data are missing from the capture, which dropped their packets. Losses of "
-            "these are not counted."
+            f"{board.unseen_bytes} bytes of data are missing from the capture, because it dropped their packets. "
+            "Losses among these packets are not counted."
         )
     if board.offloaded:
         words.append(
-            f"Captured segments longer than a packet (offload), {board.offloaded} of them, count as packets of "
+            f"{counted(board.offloaded, 'captured segment')} longer than a packet (offload): counted as packets of "
             f"{reader.mss_bytes} bytes{'' if reader.mss_known else ', which is a guess'}."
         )
     if board.copies:
-        words.append(f"{counted(board.copies, 'packet')} captured twice: each counts once.")
+        words.append(f"{counted(board.copies, 'packet')} captured twice: each is counted once.")
     if connection.options_cut:
         words.append("The capture cut the TCP options: selective ACKs and timestamps may be missing.")
     if connection.disordered:
-        words.append(
-            f"The order of {counted(connection.disordered, 'packet')} was not that of their times, and was changed."
-        )
+        words.append(f"{counted(connection.disordered, 'packet')} out of the order of their times: sorted by time.")
     return words

@@ -32,9 +32,9 @@ SCHEMA = "ccatune-observed-links/1"
 MOST_REMARKS = 10
 BIAS = (
     "The capacity is known only while the flow had packets in the bottleneck's queue. Times in which the link was "
-    "faster than the flow are missing, so that rebuilt links are slower than true ones: on recorded mobile links by "
-    "1 % with flows of CUBIC and by 5 % with flows of BBR, by more with long round trips or random loss. Links from "
-    "logs of samples are even between two samples (docs/links.md)."
+    "faster than the flow are missing, so rebuilt links are slower than the true links. On recorded mobile links the "
+    "difference is 1 % with CUBIC flows and 5 % with BBR flows. It is larger with long round trips or random loss. "
+    "Between two samples of a log the rate of a link is taken as constant (docs/links.md)."
 )
 
 
@@ -117,28 +117,29 @@ def _read(paths: Sequence[Path], terminal: Terminal) -> tuple[list[tuple[Flow, T
 @click.command("from-flows")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path),
-              help="The folder for the traces and links.json. It is made if it does not exist.")  # fmt: skip
-@click.option("--fill", is_flag=True, help="One trace a flow: the unknown time between its pieces is made by a fitted "
-              "generator. links.json names the filled times.")  # fmt: skip
+              help="Folder for the traces and links.json. It is created if it does not exist.")  # fmt: skip
+@click.option("--fill", is_flag=True, help="Write one trace for each flow. A fitted generator fills the unknown times "
+              "between its pieces; links.json lists them.")  # fmt: skip
 @click.option("--paths", "paths_file", metavar="FILE.yaml", type=click.Path(dir_okay=False, path_type=Path),
-              help="Write a distribution of paths fitted to the flows, as configs/paths has them.")  # fmt: skip
+              help="Also write a distribution of paths that is fitted to the flows, as in configs/paths.")  # fmt: skip
 @click.option("--bridge", "bridge_s", type=FiniteRange(0, 60), default=BRIDGE_S, show_default=True,
-              help="Seconds of unknown capacity within a piece, at most.")  # fmt: skip
+              help="Longest time of unknown capacity within a piece, in seconds.")  # fmt: skip
 @click.option("--least", "least_s", type=FiniteRange(1), default=LEAST_PIECE_S, show_default=True,
-              help="Seconds that a piece lasts at least.")  # fmt: skip
+              help="Shortest duration of a piece, in seconds.")  # fmt: skip
 @as_json_option
 def from_flows(
     *, paths: tuple[Path, ...], out: Path | None, fill: bool, paths_file: Path | None, bridge_s: float, least_s: float,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Rebuild the links that observed flows crossed, from captures, logs of `ss -tin` and of `ccatune observe`.
+    """Rebuild the links of observed flows, from captures, logs of `ss -tin` and files of `ccatune observe`.
 
-    A flow shows its link only while packets wait in the queue of the bottleneck. The rest is left out, or filled. The
-    traces are read by `ccatune traces check`, `ccatune train --traces` and `ccatune evaluate --traces`.
+    A flow shows its link only while packets wait in the queue of the bottleneck. The other times are left out, or
+    filled with --fill. A flow behind a policer yields no trace: links.json has the policer's rate and bucket. `ccatune
+    traces check`, `ccatune train --traces` and `ccatune evaluate --traces` read the traces.
 
     \b
     Example:
-      ccatune traces from-flows capture.pcap /var/lib/ccatune/observe -o mine
+      ccatune traces from-flows capture.pcap /var/lib/ccatune-observe -o mine
       ccatune traces from-flows ss.log --paths mine.yaml
     """
     if out is None and paths_file is None:
@@ -176,7 +177,8 @@ def _print(
     seen: Sequence[Seen], document: dict[str, Any], remarks: Sequence[str], *, out: Path | None, paths_file: Path | None
 ) -> None:
     columns = [Column("flow", least=16), Column("algorithm")]
-    headings = ("seconds", "backlogged", "RTT ms", "limit\nMbit/s", "pieces", "seconds", "Mbit/s")
+    headings = ("seconds", "backlogged", "base\nRTT ms", "policer\nMbit/s", "pieces", "seconds\nin pieces",
+                "mean\nMbit/s")  # fmt: skip
     cells = []
     for one, row in zip(seen, document["links"], strict=True):
         seconds = sum(piece["duration_s"] for piece in row["pieces"])
@@ -196,7 +198,8 @@ def _print(
     known_s = sum(one.link.known_s for one in seen)
     kept_s = sum(piece["duration_s"] for row in document["links"] for piece in row["pieces"])
     empty = sum(not row["pieces"] for row in document["links"])
-    echo(f"{counted(len(seen), 'flow')}, {whole_s:.0f} s: backlogged for {known_s:.0f} s, kept {kept_s:.0f} s; "
+    echo(f"{counted(len(seen), 'flow')} of {whole_s:.0f} s in all, backlogged for {known_s:.0f} s; "
+         f"{kept_s:.0f} s in pieces, bridged and filled times included; "
          f"{counted(empty, 'flow')} without a piece")  # fmt: skip
     echo(BIAS)
     if out is not None:

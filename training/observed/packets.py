@@ -42,6 +42,7 @@ _EXTENSIONS = (0, 43, 60, 135, 139, 140)  # each: next header, length in 8 bytes
 _FRAGMENT, _AUTHENTICATION, _TCP = 44, 51, 6
 _PROTOCOLS = {1: "ICMP", 17: "UDP", 58: "ICMPv6", 50: "ESP", 47: "GRE", 4: "IP in IP", 41: "IPv6 in IP", 132: "SCTP"}
 _ETHER_TYPES = {0x0806: "ARP", 0x8847: "MPLS", 0x8864: "PPPoE", 0x88CC: "LLDP", 0x88E5: "MACsec"}
+_LEAST_ETHER_TYPE = 0x0600
 _NO_BLOCKS = (0,) * (2 * MOST_SACKS)
 _STAMPS_ALONE = b"\x01\x01\x08\x0a"
 
@@ -103,8 +104,15 @@ def segment_of(link_type: int, frame: bytes, wire_bytes: int, left_out: Counter[
     elif ether_type == _IPV6 and frame[at] >> 4 == 6:
         return _of_ipv6(frame, at, wire_bytes, left_out)
     else:
-        left_out[f"of {_ETHER_TYPES.get(ether_type, f'Ethernet type {ether_type:#06x}')}"] += 1
+        left_out[f"of {_kind_of(ether_type)}"] += 1
     return None
+
+
+def _kind_of(ether_type: int) -> str:
+    """The name of a frame that is not IP. Values below 0x0600 are lengths of IEEE 802.3, as of spanning tree."""
+    if ether_type < _LEAST_ETHER_TYPE:
+        return "IEEE 802.3 LLC"
+    return _ETHER_TYPES.get(ether_type, f"Ethernet type {ether_type:#06x}")
 
 
 def _network(link_type: int, frame: bytes) -> tuple[int, int] | None:
@@ -138,7 +146,7 @@ def _of_ipv4(frame: bytes, at: int, wire_bytes: int, left_out: Counter[str]) -> 
         left_out[_protocol_words(protocol)] += 1
         return None
     if fragment & 0x3FFF:
-        left_out["of fragmented IP packets"] += 1
+        left_out["of IP fragments"] += 1
         return None
     # A sender that offloads may leave the length to the network card.
     total_bytes = total_bytes or wire_bytes - at
@@ -159,7 +167,7 @@ def _of_ipv6(frame: bytes, at: int, wire_bytes: int, left_out: Counter[str]) -> 
         size = frame[header_at + 1]
         protocol, header_at = frame[header_at], header_at + ((size + 2) * 4 if protocol == 51 else (size + 1) * 8)
     if protocol != _TCP:
-        left_out["of fragmented IP packets" if protocol == _FRAGMENT else _protocol_words(protocol)] += 1
+        left_out["of IP fragments" if protocol == _FRAGMENT else _protocol_words(protocol)] += 1
         return None
     ends = frame[at + 8 : at + 24], frame[at + 24 : at + 40]
     return _of_tcp(frame, header_at, end_at - header_at, ends=ends, ip_id=0, left_out=left_out)

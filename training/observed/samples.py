@@ -128,11 +128,11 @@ def _all_of(path: Path) -> bytes:
 def _observed(found: Observations, source: str) -> list[_Table]:
     remarks = []
     if found.is_cut:
-        remarks.append("A file ends within a line, as after a crash: its last seconds are missing.")
+        remarks.append("A file ends within a line, as after a crash. Its last seconds are missing.")
     if found.opened and found.found < _FOUND_SHARE * found.opened:
         remarks.append(
-            f"The server opened {found.opened} connections meanwhile, of which {found.found} were found: short ones, "
-            "and those that do not match the filters, are missing."
+            f"The server opened {found.opened} connections meanwhile, and {found.found} of them were found. Short "
+            "connections, and those that do not match the filters, are missing."
         )
     return [_of_observed(one, source, remarks) for one in found.flows]
 
@@ -140,7 +140,7 @@ def _observed(found: Observations, source: str) -> list[_Table]:
 def _of_observed(one: Observed, source: str, remarks: Iterable[str]) -> _Table:
     values = np.frombuffer(one.values, np.int64).reshape(-1, len(NAMES))
     ends = one.ends
-    own = [] if ends.is_new else ["It began before the sampling."]
+    own = [] if ends.is_new else ["The connection began before the sampling."]
     peer_port = f":{ends.peer_port}" if ends.peer_port else ""
     return _Table(
         name=f"{ends.local}:{ends.local_port} > {ends.peer}{peer_port} #{one.number}",
@@ -193,12 +193,14 @@ def _flow(table: _Table) -> Flow | None:
 
 
 def _remarks(table: _Table, unknown: Collection[str]) -> list[str]:
-    remarks = ["Its RTTs are smoothed ones."]
+    remarks = ["The RTTs are smoothed RTTs of the kernel."]
     if unknown:
-        remarks.append("It is unknown what limited it: the log has no busy times. A newer iproute2 prints them.")
+        remarks.append(
+            "It is unknown what limited the flow, because the log has no busy times. A newer iproute2 prints them."
+        )
     needless = table.get("dsack_dups_pkts")
     if len(needless) and needless[-1] > needless[0]:
-        remarks.append(f"{needless[-1] - needless[0]} of its retransmissions were needless (DSACK).")
+        remarks.append(f"{needless[-1] - needless[0]} of the retransmissions were spurious (DSACK).")
     return remarks
 
 

@@ -184,11 +184,14 @@ def _steady_limit(flow: Flow, facts: FlowFacts, *, by_network_s: float) -> Limit
 def remarks_on(flows: Sequence[Flow], links: Sequence[SeenLink]) -> list[str]:
     """What the flows without a link suggest, a sentence each."""
     shown = {link.flow for link in links}
-    count = sum(_lost_share(flow) >= LIKE_A_POLICER for flow in flows if flow.name not in shown)
-    if not count:
+    lossy = [flow for flow in flows if flow.name not in shown and _lost_share(flow) >= LIKE_A_POLICER]
+    if not lossy:
         return []
-    return [f"{counted(count, 'flow')} lost {LIKE_A_POLICER:.0%} of the packets or more and showed neither a queue "
-            "nor a policer. A capture at the server shows policers that a log does not."]  # fmt: skip
+    remark = (f"{counted(len(lossy), 'flow')} lost at least {100 * LIKE_A_POLICER:g} % of the packets and showed "
+              "neither a queue nor a policer, and so no link.")  # fmt: skip
+    if all(flow.kind == "capture" for flow in lossy):
+        return [remark]
+    return [f"{remark} A capture at the server shows policers that a log does not show."]
 
 
 def _lost_share(flow: Flow) -> float:

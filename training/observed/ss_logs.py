@@ -250,9 +250,9 @@ class _Log:
         self._require_useful()
         remarks = []
         if cut_us is not None:
-            remarks.append("The log ends within a line: its last list is left out.")
+            remarks.append("The log ends within a line. Its last output of ss is left out.")
         if self._n_without_time:
-            remarks.append("The first list has no time, and is left out.")
+            remarks.append("The first output of ss has no time, and is left out.")
         found = []
         for flow in [*self._done, *self._open.values()]:
             if cut_us is not None and flow.times_us[-1] == cut_us:

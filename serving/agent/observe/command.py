@@ -101,7 +101,7 @@ def _options(function: _Function) -> _Function:
     flag: dict[str, Any] = {"is_flag": True}
     many: dict[str, Any] = {"multiple": True}
     algorithm = "Only connections with this algorithm, e.g. bbr; may be given several times."
-    most = "Sample at most so many connections at once; the others are counted."
+    most = "Sample at most so many connections at once; the others are only counted."
     find = "Seconds between two lists of all connections, in which new ones are found."
     token = "File with the token for the registry.  [default: systemd's credential ccatune-token, if it exists]"  # noqa: S105
     agent_id = "This server's name in the registry.  [default: the token's]"
@@ -113,7 +113,7 @@ def _options(function: _Function) -> _Function:
                 callback=_size),
         _option("--share", "Share of the connections to sample.", type=click.FloatRange(0, 1, min_open=True),
                 default=0.01),
-        _option("--every-ms", "Time between two samples.", type=click.IntRange(100, 10_000), default=200),
+        _option("--every-ms", "Time between two samples, in ms.", type=click.IntRange(100, 10_000), default=200),
         _option("--find-s", find, type=click.FloatRange(0.2, 3600), default=5.0),
         _option("--most", most, type=click.IntRange(min=1), default=1000),
         _option("--port", "Only connections with this local port; may be given several times.", key="ports",
@@ -124,7 +124,7 @@ def _options(function: _Function) -> _Function:
         _option("--prefix-v6", "Cut IPv6 addresses to so many bits.", type=click.IntRange(0, 128), default=48),
         _option("--hash", "Hash addresses instead, with a salt that is made in the folder.", key="hashed", **flag),
         _option("--peer-ports", "Keep the ports of the peers.", **flag),
-        _option("--to", "Send finished files there, too.", type=click.Choice(("registry",))),
+        _option("--to", "Also send finished files there.", type=click.Choice(("registry",))),
         _option("--url", "Address of the registry: http(s)://HOST[:PORT][/PATH].",
                 envvar=["CCATUNE_OBSERVE_URL", "CCATUNE_REGISTRY_URL"]),
         _option("--token-file", token, default=credential_file, show_default=False),
@@ -132,7 +132,7 @@ def _options(function: _Function) -> _Function:
         _option("--ca-file", "Certificates (PEM) to trust for https, instead of the system's."),
         _option("--insecure-http", "Send the token by http, where others may read it.", **flag),
         click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so many seconds."),
-        click.option("--stdout", "to_stdout", is_flag=True, help="Print the samples, and keep nothing."),
+        click.option("--stdout", "to_stdout", is_flag=True, help="Print the samples, and write no files."),
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
         click.option("--unit", is_flag=True, is_eager=True, expose_value=False, callback=_print_unit,
                      help="Print the systemd unit, and exit."),
@@ -151,9 +151,10 @@ def observe(
 ) -> None:  # fmt: skip
     """Sample TCP connections of this server, and keep what was seen for training and advice.
 
-    A share of the connections is read from the kernel every --every-ms, without a module and without special rights:
-    bytes acknowledged, RTT, packets in flight, losses, and what limited the sender. Addresses are cut to a prefix.
-    Connections that live less than --find-s may be missed. The result says how many were.
+    Every --every-ms, a share of the connections is read from the kernel: bytes acknowledged, RTT, packets in flight,
+    losses, and what limited the sender. This needs no module and no special rights. Addresses are cut to a prefix.
+    Connections that live less than --find-s may be missed. The result says how many connections began meanwhile on
+    this server, and how many of them were found.
 
     \b
     Examples:
@@ -283,11 +284,16 @@ def _print_result(sampler: Sampler, folder: Path | None, *, as_json: bool) -> No
     echo(f"{counted(counts.flows, 'connection')} sampled, {counted(counts.samples, 'sample')}{kept}", err=True)
     if counts.opened:
         echo(
-            f"{counted(counts.opened, 'connection')} began meanwhile on this server, {counts.new} of them were found: "
-            "shorter ones than --find-s, and those that do not match, are missing",
+            f"{counted(counts.opened, 'connection')} began on this server meanwhile, and {counts.new} of them were "
+            "found; connections shorter than --find-s, or not matching the options, are missing",
             err=True,
         )
     if not counts.flows:
-        echo("expected at least one connection; a larger --share samples more, --loopback local ones, too", err=True)
+        echo(
+            "no connection was sampled; a larger --share samples more, and --loopback adds local connections", err=True
+        )
     if counts.left_out:
-        echo(f"{counted(counts.left_out, 'connection')} more were left out at the end: see --most", err=True)
+        echo(
+            f"{counted(counts.left_out, 'connection')} more matched at the end and were not sampled; raise --most",
+            err=True,
+        )

@@ -266,14 +266,14 @@ def odd_captures() -> dict[str, Odd]:
         "IPv6 with an extension": Odd(pcap(_with_extension(six))),
         "Wi-Fi": Odd(pcap(frames, link_type=105), error="link type 105, which is not supported"),
         "UDP": Odd(pcap(_udp()), error="expected TCP connections, got 3 packets of UDP"),
-        "fragments": Odd(pcap(_fragmented(frames)), remark="1 packet of fragmented IP packets"),
+        "fragments": Odd(pcap(_fragmented(frames)), remark="1 packet of IP fragments"),
         "cut options": Odd(_cut(frames, 58), remark="cut the TCP options"),
         "cut headers": Odd(_cut(frames, 40), error="cut off within their headers"),
         "starts in the middle": Odd(pcap(frames[15:]), remark="starts in the middle", holds=lambda _: True),
         "drops packets": Odd(pcap(_without(frames, lambda n, _: n not in {8, 9})), holds=lambda _: True,
                              remark=f"{2 * MSS} bytes of data are missing"),
         "one direction": Odd(pcap(_without(frames, lambda _, tcp: tcp.sport == 80)), error="ACKs were not captured"),
-        "offload": Odd(pcap(_offloaded().frames), remark="longer than a packet (offload), 4 of them"),
+        "offload": Odd(pcap(_offloaded().frames), remark="4 captured segments longer than a packet (offload)"),
         "sequence numbers wrap": Odd(pcap(wrapping)),
         "captured twice": Odd(pcap([f for f in frames for _ in (0, 1)]), remark="captured twice"),
         "a loss": Odd(pcap(_lossy().frames), holds=_shows_loss(1)),
@@ -284,7 +284,7 @@ def odd_captures() -> dict[str, Odd]:
         "closed window": Odd(pcap(_with_closed_window().frames), holds=_is_limited_by_receiver),
         "a port is used again": Odd(pcap(_reused()), flows=2),
         "a proxy": Odd(pcap(_proxied()), flows=2),
-        "disorder": Odd(pcap(_disordered(frames)), remark="was not that of their times", holds=lambda _: True),
+        "disorder": Odd(pcap(_disordered(frames)), remark="out of the order of their times", holds=lambda _: True),
     }  # fmt: skip
 
 

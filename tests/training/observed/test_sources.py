@@ -92,7 +92,7 @@ def test_losses_at_a_standing_queue_may_be_those_of_codel() -> None:
 
 def test_heavy_losses_without_a_queue_are_remarked() -> None:
     lossy = flow_of("bbr", at_once=20)
-    assert "1 flow lost 2% of the packets or more" in remarks_on([lossy], [])[0]
+    assert "1 flow lost at least 2 % of the packets" in remarks_on([lossy], [])[0]
     assert remarks_on([lossy], links("bbr", pieces=1)) == []
     assert remarks_on([flow_of("bbr")], []) == []
 
