@@ -41,7 +41,7 @@ from kmod.abi import ALGORITHMS
 from training.errors import TrainingError
 from training.intervals import LEAST_SEEDS, drawn_percentiles, drawn_weights, interval_95
 from training.observed.candidates import PERCENTILE, Candidate, candidates_of
-from training.observed.seen import NetworkState, SeenLink, chosen_links, scenarios_of
+from training.observed.seen import Measured, NetworkState, SeenLink, chosen_links, scenarios_of
 from training.observed.simulator_error import flattery, gain_error
 
 RETRANSMISSION_WEIGHT = 2.0
@@ -49,7 +49,9 @@ TIE, WORTHWHILE = 0.01, 0.03
 LEAST_SECONDS, LEAST_FLOWS = 5.0, 3  # a state of its own needs both, all links together the seconds alone
 MOST_PACKETS = 250e6  # simulated, over all candidates and links
 BESIDE_RUNS = 8
-Reason = Literal["", "few", "equal", "error", "chance"]
+MOST_RATIO, MOST_DELAY_RATIO = 1.5, 3.0  # between measured and simulated figures of today's algorithms
+LEAST_DELAY_MS, LEAST_LOST = 30.0, 0.03  # differences that count, at least
+Reason = Literal["", "few", "equal", "error", "chance", "measured"]
 Floats = NDArray[np.float64]
 
 
@@ -97,7 +99,7 @@ class StateAdvice:
     algorithms: today's, by the share of the seconds. limited: share of the seconds behind a policer. today: figures of
     what runs today. best: the one with the best score among those that may be advised, or else among all; None: too few
     were seen. reason: why no change is advised; "": `best` is advised. required: the gain in score that it needs.
-    beside: share of the link that `best` has beside today's main algorithm.
+    beside: share of the link that `best` has beside today's main algorithm. measured: figures of the flows themselves.
     """
 
     state: NetworkState | None
@@ -112,6 +114,7 @@ class StateAdvice:
     reason: Reason = ""
     required: float = WORTHWHILE
     beside: float | None = None
+    measured: Measured | None = None
 
     @property
     def advised(self) -> Candidate | None:
@@ -269,6 +272,38 @@ def chosen_of(candidates: Mapping[Candidate, float], *, limited: float) -> Candi
     return min(near, key=lambda one: (not one.is_validated, one.host, -scores[one]))
 
 
+def measured_of(links: Sequence[SeenLink]) -> Measured | None:
+    """The means over links by their seconds; None if one of them was not measured."""
+    measured = [link.measured for link in links if link.measured is not None]
+    if len(measured) < len(links) or not links:
+        return None
+
+    def mean(values: Sequence[float | None]) -> float | None:
+        known = [(value, link.seconds) for value, link in zip(values, links, strict=True) if value is not None]
+        return sum(value * seconds for value, seconds in known) / sum(s for _, s in known) if known else None
+
+    throughput_mbps = mean([one.throughput_mbps for one in measured])
+    return Measured(throughput_mbps or 0.0, mean([one.delay_ms for one in measured]),
+                    mean([one.lost for one in measured]))  # fmt: skip
+
+
+def contradicts(measured: Measured | None, today: Figures) -> bool:
+    """Whether the simulation of today's algorithms differs so much from the flows that no advice may rest on it.
+
+    The path then has something that the flows do not show, or that the simulator does not have.
+    """
+    if measured is None:
+        return False
+    rates = sorted((max(measured.throughput_mbps, 1e-6), max(today.throughput_mbps.value, 1e-6)))
+    delays = sorted((measured.delay_ms, today.delay_ms.value)) if measured.delay_ms is not None else [0.0, 0.0]
+    lost = sorted((measured.lost, today.retransmitted.value)) if measured.lost is not None else [0.0, 0.0]
+    return (
+        rates[1] > MOST_RATIO * rates[0]
+        or (delays[1] > MOST_DELAY_RATIO * delays[0] and delays[1] - delays[0] > LEAST_DELAY_MS)
+        or (lost[1] > MOST_RATIO * lost[0] and lost[1] - lost[0] > LEAST_LOST)
+    )
+
+
 def _of_state(
     state: NetworkState | None, links: Sequence[SeenLink], runs: Runs, candidates: Sequence[Candidate], *,
     target_ms: float, seed: int,
@@ -288,8 +323,10 @@ def _of_state(
             reasons[one.name] = "chance" if gain.low <= 0 else ""
     worth = [one for one in candidates if not reasons[one.name]]
     best = chosen_of({one: figures[one.name].score.value for one in worth or candidates}, limited=seen.limited)
-    return replace(seen, candidates=figures, today=today, best=best, change=changes[best.name],
-                   reason=reasons[best.name], required=_required(best, seen))  # fmt: skip
+    measured = measured_of(links)
+    reason = reasons[best.name] or ("measured" if contradicts(measured, today) else "")
+    return replace(seen, candidates=figures, today=today, best=best, change=changes[best.name], measured=measured,
+                   reason=reason, required=_required(best, seen))  # fmt: skip
 
 
 def _required(one: Candidate, seen: StateAdvice) -> float:
@@ -308,6 +345,13 @@ def _seen(state: NetworkState | None, links: Sequence[SeenLink]) -> StateAdvice:
     limited = sum(link.seconds for link in links if link.limit is not None) / max(seconds, 1e-9)
     flows = len({link.flow or link.name for link in links})
     return StateAdvice(state, flows, seconds, main_first, limited, {}, reason="few")
+
+
+def _as_today(link: SeenLink, current: str | None) -> SeenLink:
+    """The link with the algorithm that counts as today's. What another one had is no measure of it."""
+    algorithm = current or (link.algorithm if link.algorithm in ALGORITHMS else "cubic")
+    is_own = link.algorithm in ("", algorithm)
+    return replace(link, algorithm=algorithm, measured=link.measured if is_own else None)
 
 
 def share_beside(scenarios: Sequence[Scenario], flow: FlowSpec, other: str, *, threads: int | None) -> float:
@@ -334,8 +378,7 @@ def advise(
         raise TrainingError(f"--current: expected one of {', '.join(ALGORITHMS)}, got {current!r}")
     candidates = candidates_of(target_ms)
     unknown = 0 if current else sum(link.algorithm not in ALGORITHMS for link in links)
-    links = [replace(link, algorithm=current or (link.algorithm if link.algorithm in ALGORITHMS else "cubic"))
-             for link in links]  # fmt: skip
+    links = [_as_today(link, current) for link in links]
     pooled = _seen(None, links)
     by_state = {state: [link for link in links if link.state == state] for state in sorted({x.state for x in links})}
     seen = [_seen(state, its) for state, its in by_state.items()]

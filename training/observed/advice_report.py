@@ -28,6 +28,7 @@ from training.observed.advice_text import (
     steps,
 )
 from training.observed.candidates import Candidate
+from training.observed.seen import Measured
 
 SCHEMA = "ccatune-advice/1"
 CANDIDATES = ("algorithm", "Mbit/s", "link\nused", "p95 queueing\ndelay, ms", "p95 RTT,\nms", "retrans-\nmitted",
@@ -152,9 +153,14 @@ def _state_json(state: StateAdvice) -> dict[str, Any]:
         "required_gain": round(state.required, 4),
         "share_beside_today": None if state.beside is None else round(state.beside, 4),
         "change": None if change is None else {name: figure_json(figure) for name, figure in vars(change).items()},
+        "measured": None if state.measured is None else _measured_json(state.measured),
         "today_figures": None if state.today is None else _figures_json(state.today),
         "candidates": {name: _figures_json(figures) for name, figures in state.candidates.items()},
     }
+
+
+def _measured_json(measured: Measured) -> dict[str, Any]:
+    return {name: None if value is None else round(value, 4) for name, value in vars(measured).items()}
 
 
 def _figures_json(figures: Figures) -> dict[str, Any]:

@@ -106,6 +106,21 @@ def expected(state: StateAdvice) -> str:
     return f"In the simulator {parts[0]}, {parts[1]}, and {parts[2]}."
 
 
+def measured_sentence(state: StateAdvice) -> str:
+    """What the flows had themselves, beside the simulation of their algorithms; "" if they were not measured."""
+    measured, today = state.measured, state.today
+    if measured is None or today is None:
+        return ""
+    pairs = [("a throughput of", f"{digits(measured.throughput_mbps)} Mbit/s", digits(today.throughput_mbps.value))]
+    if measured.delay_ms is not None:
+        pairs.append(("a 95th percentile of the queueing delay of", milliseconds(measured.delay_ms),
+                      f"{today.delay_ms.value:.0f}"))  # fmt: skip
+    if measured.lost is not None:
+        pairs.append(("lost packets of", percent(measured.lost), percent(today.retransmitted.value)))
+    found = [f"{name} {own} ({simulated} in the simulator)" for name, own, simulated in pairs]
+    return f"While the network limited them, the flows had {', '.join(found[:-1])} and {found[-1]}."
+
+
 def answer(state: StateAdvice, *, target_ms: float) -> list[str]:
     """The answer for a state, in one or two sentences."""
     if state.best is None or state.change is None:
@@ -126,6 +141,8 @@ def answer(state: StateAdvice, *, target_ms: float) -> list[str]:
     if state.reason == "error":
         return [f"{head}, but the simulator's error may be as large as {percent(state.required)}.",
                 "If a gain of this size matters to you, try it on some of the servers and measure."]  # fmt: skip
+    if state.reason == "measured":
+        return [f"{head}, but the simulation of {today} does not agree with the flows.", measured_sentence(state)]
     return [f"{head}, but the 95 % interval of this gain is {signed(gain.low)} to {signed(gain.high)}.",
             "The results of the runs differ too much to decide. Observe more flows."]  # fmt: skip
 

@@ -49,6 +49,18 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """Figures of the flow itself, while the network limited it; None: its source cannot tell.
+
+    throughput_mbps: of payload. delay_ms: 95th percentile of the queueing delay. lost: share of the packets.
+    """
+
+    throughput_mbps: float
+    delay_ms: float | None
+    lost: float | None
+
+
+@dataclass(frozen=True)
 class SeenLink:
     """What a flow showed of its path.
 
@@ -58,7 +70,7 @@ class SeenLink:
     otherwise it is at least so long. loss: share of packets lost at random. ack_interval_ms: ACKs come together once in
     so long. jitter_ms: the longest time for which packets are held one by one. algorithm: of the flow; "" if unknown.
     is_lower_bound: the flow was never backlogged, so that the link may carry more. codel_share: how likely it is that
-    CoDel made the losses.
+    CoDel made the losses. measured: what the simulation of the flow's own algorithm should give.
 
     Raises TrainingError for a link without a rate, or with both.
     """
@@ -78,6 +90,7 @@ class SeenLink:
     is_lower_bound: bool = False
     codel_share: float = 0.0
     flow: str = ""
+    measured: Measured | None = None
 
     def __post_init__(self) -> None:
         if (self.trace is None) == (self.rate_mbps is None):

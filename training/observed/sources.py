@@ -22,7 +22,7 @@ from training.observed.flow import Flow
 from training.observed.links import RebuiltLink, rebuild
 from training.observed.policing import limits_of
 from training.observed.samples import is_samples, read_samples
-from training.observed.seen import Limit, SeenLink
+from training.observed.seen import Limit, Measured, SeenLink
 from training.observed.telling import FlowFacts, facts_of
 
 Advance = Callable[[float], None]
@@ -116,7 +116,7 @@ def seen_links(flow: Flow, rebuilt: RebuiltLink, facts: FlowFacts) -> list[SeenL
     common: dict[str, Any] = {
         "rtt_ms": max(facts.base_rtt_ms or 0.0, LEAST_RTT_MS), "loss": min(facts.random_loss or 0.0, 0.5),
         "ack_interval_ms": facts.ack_interval_ms or None, "jitter_ms": facts.jitter_ms or 0.0,
-        "algorithm": flow.algorithm, "flow": flow.name,
+        "algorithm": flow.algorithm, "flow": flow.name, "measured": _measured(facts),
     }  # fmt: skip
     by_network_s = (facts.limited or {}).get("network", 1.0) * flow.duration_s
     if rebuilt.limit is not None:
@@ -151,6 +151,15 @@ def seen_links(flow: Flow, rebuilt: RebuiltLink, facts: FlowFacts) -> list[SeenL
         return []
     largest_mbps = min(max(_largest_mbps(flow, 1e6), 0.01), MOST_MBPS)
     return [SeenLink(flow.name, by_network_s, rate_mbps=largest_mbps, is_lower_bound=True, **common)]
+
+
+def _measured(facts: FlowFacts) -> Measured:
+    """What the flow had while the network limited it."""
+    losses = [facts.random_loss, facts.policed_loss, facts.full_queue_loss]
+    known = [loss for loss in losses if loss is not None]
+    share = max((facts.limited or {}).get("network", 1.0), 0.01)
+    delay_ms = facts.queueing_delay_ms["p95"] if facts.queueing_delay_ms else None
+    return Measured(facts.throughput_mbps / share, delay_ms, sum(known) if known else None)
 
 
 def _steady_limit(flow: Flow, facts: FlowFacts, *, by_network_s: float) -> Limit | None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from kmod.abi import ALGORITHMS
-from training.observed.advice import LEAST_SECONDS, Advice, advise, chosen_of, score_of
+from training.observed.advice import LEAST_SECONDS, Advice, advise, chosen_of, contradicts, score_of
 from training.observed.advice_text import answer, steps
 from training.observed.candidates import LEAST_TARGET_MS, MOST_TARGET_MS, candidates_of, row_of
-from training.observed.seen import Limit, SeenLink, scenarios_of
+from training.observed.seen import Limit, Measured, SeenLink, scenarios_of
 from training.observed.simulator_error import UNVALIDATED_ERROR, gain_error
 
 BLOATED = SeenLink("bloated", 30, 40, rate_mbps=3, buffer_pkts=250, algorithm="cubic")
@@ -55,6 +55,19 @@ def test_too_few_seconds_give_no_advice_and_say_how_many_are_required() -> None:
     assert (advice.pooled.advised, advice.pooled.reason, advice.runs) == (None, "few", 0)
     assert "2.5 s in all, and at least 5 s" in answer(advice.pooled, target_ms=100)[0]
     assert not steps(advice.pooled, advice.candidates, advice.links, serial=1)
+
+
+def test_no_advice_rests_on_a_simulation_that_the_flow_contradicts() -> None:
+    today = advice_on(BLOATED).pooled.today
+    assert today is not None
+    own = Measured(today.throughput_mbps.value, today.delay_ms.value, today.retransmitted.value)
+    others = [replace(own, throughput_mbps=own.throughput_mbps / 2), replace(own, delay_ms=10.0),
+              replace(own, lost=0.2)]  # fmt: skip
+    assert [contradicts(one, today) for one in (None, own, *others)] == [False, False, True, True, True]
+    found = advice_on(replace(BLOATED, measured=others[0])).pooled
+    assert (found.advised, found.reason) == (None, "measured")
+    assert "does not agree with the flows" in answer(found, target_ms=100)[0]
+    assert advice_on(replace(BLOATED, measured=others[0]), current="bbr").pooled.reason == "equal"
 
 
 def test_an_algorithm_that_none_beats_is_kept() -> None:

@@ -20,7 +20,7 @@ HOSTILE = "<script>alert(1)</script>&\x1b[31m"
 KEYS = {"answer", "advice", "checks", "flows", "left_out", "pooled", "reason", "remarks", "runs", "schema", "seen",
         "states", "steps", "target_ms", "why"}  # fmt: skip
 STATE_KEYS = {"state", "flows", "seconds", "today", "advised", "best", "reason", "required_gain",
-              "share_beside_today", "change", "today_figures", "candidates"}  # fmt: skip
+              "share_beside_today", "change", "measured", "today_figures", "candidates"}  # fmt: skip
 
 
 def flow(name: str = HOSTILE) -> Flow:
