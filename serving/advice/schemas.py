@@ -46,7 +46,7 @@ class StateSummary(_Part):
     """The advice for a network state, or for all flows."""
 
     state: _Label = Field(description="Ranges of rate and round trip.", examples=["all flows"])
-    links: int = Field(ge=0, description="Links that were rebuilt from flows.")
+    flows: int = Field(ge=0, description="Flows that showed a link.")
     seconds: _Real = Field(description="For so long the flows were backlogged.")
     today: dict[CcaName, _Real] = Field(
         default={}, max_length=MAX_ALGORITHMS, description="The algorithms of the flows, with their share of the time."

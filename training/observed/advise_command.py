@@ -51,6 +51,8 @@ def advise(
       ccatune advise server.pcap
       ccatune advise logs/ --target-ms 50 --html advice.html
     """
+    if page is not None and segments:
+        raise click.UsageError("--html: expected without --segments, which make no page")
     if page is not None:
         check_output(page)
     if segments:

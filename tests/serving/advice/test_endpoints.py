@@ -24,9 +24,9 @@ def report(*, advised: str | None = "gr", answer: str = "Use GR instead of CUBIC
             name: {"value": x * factor, "low": x * factor * 0.9, "high": x * factor * 1.1} for name, x in of.items()
         }
 
-    pooled = {"state": "all flows", "links": 12, "seconds": 300.0, "today": {"cubic": 1.0}, "advised": advised,
+    pooled = {"state": "all flows", "flows": 12, "seconds": 300.0, "today": {"cubic": 1.0}, "advised": advised,
               "candidates": {"cubic": figures(0.5), "gr": figures(1.0)}}  # fmt: skip
-    own = {"state": "1 to 4 Mbit/s, 20 to 40 ms", "links": 4, "seconds": 80.0, "advised": "rtcp_cubic"}
+    own = {"state": "1 to 4 Mbit/s, 20 to 40 ms", "flows": 4, "seconds": 80.0, "advised": "rtcp_cubic"}
     return {"schema": "ccatune-advice/1", "target_ms": 100.0, "answer": [answer], "why": ["CUBIC fills the buffer."],
             "seen": ["12 flows were backlogged for 300 s."], "pooled": pooled, "states": [own], "flows": 12,
             "runs": 36}  # fmt: skip

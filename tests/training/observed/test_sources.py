@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +12,11 @@ import numpy as np
 import pytest
 
 from emulation.traces import Trace
+from tests.training.observed.made import Talk, write
 from training.errors import TrainingError
 from training.observed.flow import STEP, Flow
 from training.observed.seen import SeenLink
-from training.observed.sources import files_of, remarks_on, seen_links
+from training.observed.sources import files_of, read_flows, remarks_on, seen_links
 
 TRACE = Trace("piece", np.arange(0, 10_000, 6, dtype=np.uint32), 10_000)
 
@@ -26,6 +28,13 @@ def flow_of(algorithm: str, at_once: int = 1) -> Flow:
     steps["rtt_us"] = 50_000
     steps["lost_pkts"] = np.arange(100) // 20 * at_once
     return Flow("flow", "made", "capture", steps, algorithm=algorithm)
+
+
+def whole() -> Talk:
+    talk = Talk()
+    talk.open()
+    talk.rounds(10, count=20)
+    return talk
 
 
 def links(
@@ -102,3 +111,26 @@ def test_folders_stand_for_their_files_and_some_are_read_as_one(tmp_path: Path) 
         (tmp_path / name).touch()
     assert files_of([tmp_path]) == [tmp_path / "a/x", tmp_path / "a/y", tmp_path / "b.pcap"]
     assert files_of([tmp_path], is_whole=lambda one: one.name == "a") == [tmp_path / "a", tmp_path / "b.pcap"]
+
+
+def test_a_folder_is_read_once_in_spite_of_links_and_what_is_no_file_is_remarked(tmp_path: Path) -> None:
+    (tmp_path / "up").symlink_to(tmp_path)
+    (tmp_path / "broken").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    assert [file.name for file in files_of([tmp_path, tmp_path / "pipe"])] == ["broken", "pipe"]
+    write(tmp_path / "whole.pcap", whole().frames)
+    remarks = read_flows([tmp_path]).remarks
+    assert [remark.split(": ")[1] for remark in remarks] == [f"{tmp_path}/broken", f"{tmp_path}/pipe"]
+
+
+@pytest.mark.parametrize(("step_s", "flows", "remark"), [(-5, 2, "The clock steps back by"), (86_400, 2, "")])
+def test_flows_are_cut_where_the_clock_of_a_capture_jumps(
+    step_s: float, flows: int, remark: str, tmp_path: Path
+) -> None:
+    talk = whole()
+    half = len(talk.frames) // 2
+    frames = [(at_s + (step_s if number > half else 0), frame) for number, (at_s, frame) in enumerate(talk.frames)]
+    found = read_flows([write(tmp_path / "jumps.pcap", frames)])
+    assert len(found.flows) == flows
+    assert max(flow.duration_s for flow in found.flows) < 20
+    assert remark in " ".join(found.remarks)
