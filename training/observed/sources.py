@@ -90,7 +90,8 @@ def read_flows(paths: Sequence[Path], *, advance: Advance = lambda _share: None)
         try:
             if not file.is_dir() and not file.is_file():
                 raise TrainingError(f"{file}: expected a file, got a device, a pipe, a socket or a broken link")
-            if not file.is_dir() and is_capture(file):
+            # Both kinds may be within gzip.
+            if not is_samples(file) and is_capture(file):
                 found = read_capture(file)
                 flows += found.flows
                 remarks += [f"{file.name}: {remark}" for remark in found.remarks]
