@@ -257,7 +257,7 @@ def odd_captures() -> dict[str, Odd]:
         "pcapng": Odd(_by_dpkt(frames)),
         "pcapng of two interfaces": Odd(_pcapng(frames)),
         "pcapng without times": Odd(_pcapng(frames, simple=True), error="expected packets with times"),
-        "pcapng with impossible times": Odd(_pcapng(frames, offset_s=-(2**62)), error="damaged before its first packet"),
+        "pcapng with impossible times": Odd(_pcapng(frames, offset_s=-(2**62)), error="damaged before its first"),
         "QinQ": Odd(pcap(tagged)),
         "cooked": Odd(_relinked(frames, bytes(14) + b"\x08\x00", 113)),
         "cooked, version 2": Odd(_relinked(frames, b"\x08\x00" + bytes(18), 276)),
