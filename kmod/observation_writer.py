@@ -126,7 +126,10 @@ class ObservationWriter:
         text = "\n".join([*self._lines, ""]).encode("ascii")
         content = self._packer.compress(text) + self._packer.flush(mode)
         assert self._file is not None  # noqa: S101 - for the type checker
-        self._file.write(content)
+        # A full disk takes a part, and fails at the rest.
+        rest = memoryview(content)
+        while rest:
+            rest = rest[self._file.write(rest) :]
         self._lines = []
         self._written_us = self._time_us
         self._size_bytes += len(content)

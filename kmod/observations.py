@@ -256,6 +256,8 @@ class _Content:
             self.begin_us = _natural(header["begin_us"])
             # Of the session, whose clock does not follow a time of day that is set.
             self.start_s = float(header["start_s"]) - self.begin_us / 1e6
+            if not abs(self.start_s) < _MAX_TIME_S:
+                raise ValueError(header["start_s"])
             self.missing = frozenset(map(str, header["missing"]))
             known = {name: number for number, name in enumerate(NAMES)}
             # Columns that a later version adds are passed over.
@@ -309,7 +311,7 @@ class _Reading:
                     take(rest)
                 else:
                     self._row(self._present[int(kind)], rest)
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
+            except (ArithmeticError, ValueError, KeyError, TypeError, RecursionError) as error:
                 raise self._content.error(number, "a line of observations", f"{line!r:.60} ({error!r:.80})") from error
         # A cut file may lack rows of its last sample.
         until_us = self._before_us if self._content.is_cut else self._time_us

@@ -15,6 +15,7 @@ from serving.database import AdviceRow
 from serving.names import CcaName
 
 MAX_ALGORITHMS, MAX_STATES, MAX_SENTENCES = 64, 64, 100
+_MOST = 10**12
 _Sentence = Annotated[str, Field(max_length=2000)]
 _Sentences = Annotated[list[_Sentence], Field(max_length=MAX_SENTENCES)]
 _Label = Annotated[str, Field(max_length=200)]
@@ -46,9 +47,9 @@ class StateSummary(_Part):
     """The advice for a network state, or for all flows."""
 
     state: _Label = Field(description="Ranges of rate and round trip.", examples=["all flows"])
-    flows: int = Field(ge=0, description="Flows whose links were rebuilt.")
-    seconds: _Real = Field(description="For so long the flows were backlogged.")
-    today: dict[CcaName, _Real] = Field(
+    flows: int = Field(ge=0, le=_MOST, description="Flows whose links were rebuilt.")
+    seconds: _Real = Field(ge=0, le=_MOST, description="For so long the flows were backlogged.")
+    today: dict[CcaName, Annotated[float, Field(ge=0, le=1)]] = Field(
         default={}, max_length=MAX_ALGORITHMS, description="The algorithms of the flows, with their share of the time."
     )
     advised: CcaName | None = Field(default=None, description="The algorithm to change to.")
@@ -73,7 +74,7 @@ class AdviceReport(_Part):
     seen: _Sentences = Field(default=[], description="What the flows showed, a sentence each.")
     pooled: StateSummary = Field(description="All flows together.")
     states: list[StateSummary] = Field(default=[], max_length=MAX_STATES, description="Each network state.")
-    flows: int = Field(default=0, ge=0, description="Flows that were observed.")
+    flows: int = Field(default=0, ge=0, le=_MOST, description="Flows that were observed.")
 
 
 class AdviceRead(AdviceReport):

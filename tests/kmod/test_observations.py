@@ -127,6 +127,11 @@ DAMAGED = {
     "an unknown column": (gzip.compress(HEADER + FLOW + b"1 z1\n"), "line 3"),
     "a number below 0": (gzip.compress(HEADER + FLOW + b"1 a-1\n"), "line 3"),
     "a time that goes back": (gzip.compress(HEADER + b"t -1\n"), "line 2"),
+    "a time beyond all numbers": (gzip.compress(HEADER + FLOW + b"t 99999999999999999999\n1 a1\n"), "line 4"),
+    "a beginning that is no time": (
+        gzip.compress(HEADER.replace(b'"start_s": 1.5', b'"start_s": NaN')),
+        "line 1: expected the header",
+    ),
     "two files joined": (gzip.compress(HEADER) * 2, "expected the end of the file"),
     "a line without end": (gzip.compress(HEADER + b"x" * 200_000), "lines of at most"),
     "another byte": (zlib.compress(HEADER, wbits=31)[:-8] + bytes(8), "gzip"),

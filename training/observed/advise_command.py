@@ -13,10 +13,11 @@ import click
 from emulation.options import FiniteRange, check_output
 from kmod.abi import ALGORITHMS
 from kmod.tables import Column, print_table
-from kmod.terminal import echo
+from kmod.terminal import counted, echo
 from training.observed.candidates import LEAST_TARGET_MS, MOST_TARGET_MS
 from training.options import as_json_option, threads_option
 
+FASTEST_MBPS = 2500.0  # what the simulator runs in the time that the command may take
 SEGMENTS = ("flow", "segment", "packets", "lost", "policed", "rate_mbps", "burst_bytes")
 
 
@@ -57,6 +58,8 @@ def advise(
       ccatune advise server.pcap
       ccatune advise logs/ --target-ms 50 --html advice.html
     """
+    if page is not None and segments:
+        raise click.UsageError("--html: expected without --segments, which make no page")
     if page is not None:
         check_output(page)
     if segments:
@@ -102,10 +105,13 @@ def _show_advice(
         observed = sources.read_flows(paths, advance=terminal.advance)
         terminal.phase("rebuilding links", total=1)
         links = sources.links_of(observed.flows, advance=terminal.advance)
+        remarks = [*observed.remarks, *sources.remarks_on(observed.flows, links)]
+        if fast := sum(link.mean_mbps > FASTEST_MBPS for link in links):
+            links = [link for link in links if link.mean_mbps <= FASTEST_MBPS]
+            remarks.append(f"Left out: {counted(fast, 'link')} faster than {FASTEST_MBPS:g} Mbit/s.")
         terminal.phase("simulating candidates", total=1)
         advice = advise_links(links, target_ms=target_ms, current=current, seed=seed, threads=threads,
                               advance=terminal.advance)  # fmt: skip
-    remarks = [*observed.remarks, *sources.remarks_on(observed.flows, links)]
     for remark in remarks:
         echo(remark, err=True)
     if page is not None:

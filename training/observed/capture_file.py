@@ -22,6 +22,7 @@ from training.errors import TrainingError
 
 _BUFFER_BYTES = 1 << 20
 _MOST_RECORD_BYTES = 1 << 24  # a longer record means that the file is damaged
+_MOST_TIME_US = 1 << 62
 _PCAP = {  # magic: byte order, fractions of a second
     b"\xa1\xb2\xc3\xd4": (">", 10**6), b"\xd4\xc3\xb2\xa1": ("<", 10**6),
     b"\xa1\xb2\x3c\x4d": (">", 10**9), b"\x4d\x3c\xb2\xa1": ("<", 10**9),
@@ -232,4 +233,6 @@ def _packet(number: int, body: bytes, order: str, interfaces: list[_Interface]) 
         return None
     interface = interfaces[index]
     time_us = (high << 32 | low) * 10**6 // interface.units_per_s + interface.offset_s * 10**6
+    if not 0 <= time_us < _MOST_TIME_US:
+        return None
     return Record(time_us, interface.link_type, wire_bytes, body[20 : 20 + kept_bytes])

@@ -28,6 +28,8 @@ _MAGICS = (
     b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1", b"\x0a\x0d\x0d\x0a",
     b"\x1f\x8b", b"\xfd7zX",
 )  # fmt: skip
+# From a step of the clock on, or after such a silence, packets count as those of another connection.
+STEP_BACK_US, SILENCE_US = 10**6, 3600 * 10**6
 _EVERY = 20_000  # packets between two reports of progress
 
 
@@ -81,15 +83,24 @@ def _connections(file: CaptureFile, left_out: Counter[str], advance: Callable[[i
     """All connections, in order of their first packet."""
     found: list[Connection] = []
     current: dict[bytes, tuple[Connection, int]] = {}
+    before_us = 0
     for number, record in enumerate(file, 1):
         if number % _EVERY == 0:
             advance(_EVERY)
         segment = segment_of(record.link_type, record.frame, record.wire_bytes, left_out)
+        if record.time_us < before_us - STEP_BACK_US:
+            file.remarks.append(
+                f"The clock steps back by {(before_us - record.time_us) / 1e6:.1f} s after {number - 1} packets: flows "
+                "are cut there."
+            )
+            current.clear()
+            before_us = record.time_us
+        before_us = max(before_us, record.time_us)
         if segment is None:
             continue
         key = segment.source + segment.target
         place = current.get(key)
-        if place is None or (segment.flags & SYN and _is_new(*place, segment)):
+        if place is None or (segment.flags & SYN and _is_new(*place, segment)) or _is_late(place[0], record.time_us):
             connection = Connection((segment.source, segment.target))
             found.append(connection)
             place = current[key] = (connection, 0)
@@ -106,8 +117,14 @@ def _is_new(connection: Connection, direction: int, segment: Segment) -> bool:
     return not segment.flags & ACK and len(connection.rows) > 0
 
 
+def _is_late(connection: Connection, time_us: int) -> bool:
+    """Whether the connection was silent for so long that it counts as another one."""
+    return time_us - connection.last_us > SILENCE_US and bool(connection.rows)
+
+
 def _add(connection: Connection, direction: int, segment: Segment, time_us: int) -> None:
     options = segment.options
+    connection.last_us = time_us
     connection.options_cut |= options.cut
     if segment.flags & SYN and connection.handshakes[direction] is None:
         connection.handshakes[direction] = Handshake(segment.seq, time_us, options.mss_bytes, options.scale)

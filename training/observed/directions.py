@@ -59,13 +59,17 @@ class Handshake:
 
 @dataclass
 class Connection:
-    """The packets of a connection: rows of PACKET as bytes, and the handshakes of both ends, where they were seen."""
+    """The packets of a connection: rows of PACKET as bytes, and the handshakes of both ends, where they were seen.
+
+    last_us: time of the latest packet.
+    """
 
     ends: tuple[bytes, bytes]
     rows: bytearray = field(default_factory=bytearray)
     handshakes: list[Handshake | None] = field(default_factory=lambda: [None, None])
     options_cut: bool = False
     disordered: int = 0
+    last_us: int = 0
 
     def packets(self) -> NDArray[np.void]:
         """All packets by time, PACKET [n]."""

@@ -47,6 +47,7 @@ _JIFFY_US = 4000
 _START_BYTES = 1 << 16
 _FOUND_SHARE = 0.9
 _NO_RTT = 0xFFFFFFFF  # the kernel's minimum before the first sample
+_MOST, _MOST_PKTS, _MOST_MSS_BYTES = 1 << 62, 1 << 32, 1 << 17
 _GZIP = b"\x1f\x8b"
 
 
@@ -159,7 +160,13 @@ def _of_ss(one: SsFlow, source: str) -> _Table:
 
 
 def _flow(table: _Table) -> Flow | None:
-    """Return the flow, or None if it sent nothing between two samples."""
+    """Return the flow, or None if it sent nothing between two samples. Raises TrainingError for impossible numbers."""
+    for name, values in table.columns.items():
+        most = _MOST_MSS_BYTES if name == "snd_mss_bytes" else _MOST_PKTS if name.endswith("_pkts") else _MOST
+        if len(values) and not 0 <= values.min() <= values.max() < most:
+            raise TrainingError(
+                f"{table.source}: {table.name}: expected {name} from 0 to {most - 1}, got {values.max()}"
+            )
     mss_bytes = np.maximum(table.get("snd_mss_bytes"), 1)
     acked = table.get("bytes_acked") + table.get("sacked_pkts") * mss_bytes
     delivered = np.maximum.accumulate(acked) - acked[0]

@@ -29,6 +29,7 @@ REORDERED_PKTS = 3
 MOST_RTT_US = 2**32 - 1  # of a STEP
 LATE_US = 1000  # a hole that is filled so soon was no loss
 _COMPACT = 8192
+_LONG_HOLE_BYTES = 1 << 25
 _UNSEEN = -1
 _SEND = struct.Struct("<QQI??")  # a row of SEND
 
@@ -130,8 +131,10 @@ class Scoreboard:
     def _add(self, start: int, end: int, time_us: int, stamp: int | None, ip_id: int, *, seen: bool) -> None:
         if not seen:
             self.unseen_bytes += end - start
+        # A damaged number may be 2 GiB off. So long a hole is one piece.
+        most_bytes = self.mss_bytes if seen or end - start <= _LONG_HOLE_BYTES else end - start
         while start < end:
-            stop = min(start + self.mss_bytes, end)
+            stop = min(start + most_bytes, end)
             send = len(self.sends) if seen else _UNSEEN
             if seen:
                 self.sends.add(time_us, start, stop, retransmission=False)
@@ -281,7 +284,7 @@ class Scoreboard:
 
     def _note_duplicate(self, left: int, right: int) -> None:
         start = left
-        while start < right:
+        while start < min(right, left + _LONG_HOLE_BYTES):
             self._clear_loss(start)
             start += self.mss_bytes
 

@@ -6,6 +6,7 @@ A file is a capture (captures.py) or a log of samples (samples.py). A folder sta
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,8 @@ from training.observed.telling import FlowFacts, facts_of
 
 Advance = Callable[[float], None]
 DEFAULT_BUFFER_PKTS = 50  # at least so long, where a flow shows no queue
-LEAST_RTT_MS = 0.1
+LEAST_RTT_MS, MOST_RTT_MS = 0.1, 10_000.0
+MOST_S = 31 * 86_400.0
 WITHOUT_FILLING = frozenset({"bbr", "bbr3", "gr", "rtcp_bbr", "rtcp_bbr3", "sira", "vegas"})
 UNYIELDING = frozenset({"bbr", "bbr3"})  # to losses
 OVERFLOWING = 0.005  # share of the packets that a full queue then drops, at least
@@ -55,19 +57,25 @@ def files_of(paths: Sequence[Path], *, is_whole: Callable[[Path], bool] = lambda
         TrainingError: a path does not exist, or there is no file.
     """
     found: list[Path] = []
+    seen: set[Path] = set()
     for path in paths:
         if not path.exists():
             raise TrainingError(f"{path}: expected a capture, a log or a folder of them, got no such file")
-        found += _below(path, is_whole)
+        found += _below(path, is_whole, seen)
     if not found:
         raise TrainingError(f"{paths[0]}: expected captures or logs in this folder, got no file")
     return found
 
 
-def _below(path: Path, is_whole: Callable[[Path], bool]) -> list[Path]:
+def _below(path: Path, is_whole: Callable[[Path], bool], seen: set[Path]) -> list[Path]:
+    # Links may lead to a folder above, or to a file that another name has, too.
+    place = Path(os.path.realpath(path))
+    if place in seen:
+        return []
+    seen.add(place)
     if not path.is_dir() or is_whole(path):
         return [path]
-    return [file for entry in sorted(path.iterdir()) for file in _below(entry, is_whole)]
+    return [file for entry in sorted(path.iterdir()) for file in _below(entry, is_whole, seen)]
 
 
 def read_flows(paths: Sequence[Path], *, advance: Advance = lambda _share: None) -> Observed:
@@ -83,17 +91,26 @@ def read_flows(paths: Sequence[Path], *, advance: Advance = lambda _share: None)
     remarks: list[str] = []
     for file in files:
         try:
-            if not file.is_dir() and is_capture(file):
+            if not file.is_dir() and not file.is_file():
+                raise TrainingError(f"{file}: expected a file, got a device, a pipe, a socket or a broken link")
+            # Both kinds may be within gzip.
+            if not is_samples(file) and is_capture(file):
                 found = read_capture(file)
                 flows += found.flows
                 remarks += [f"{file.name}: {remark}" for remark in found.remarks]
             else:
                 flows += read_samples(file)
-        except CcatuneError as error:
+        except (CcatuneError, OSError) as error:
             if file in paths:
                 raise
-            remarks.append(f"Left out: {error}.")
+            why = f"{file}: cannot be read ({error.strerror})" if isinstance(error, OSError) else error
+            remarks.append(f"Left out: {why}.")
         advance(1 / len(files))
+    if long := [flow for flow in flows if flow.duration_s > MOST_S]:
+        flows = [flow for flow in flows if flow.duration_s <= MOST_S]
+        remarks.append(f"Left out: {counted(len(long), 'flow')} longer than {MOST_S / 86_400:g} days, such as "
+                       f"{long[0].name} ({long[0].duration_s / 86_400:.0f} days). Read shorter files, and check that "
+                       "their clock does not jump.")  # fmt: skip
     if not flows:
         raise TrainingError(f"{paths[0]}: expected flows, got none. {' '.join(remarks[:3])}".strip())
     return Observed(flows, tuple(remarks))
@@ -118,6 +135,8 @@ def seen_links(flow: Flow, rebuilt: RebuiltLink, facts: FlowFacts) -> list[SeenL
         "ack_interval_ms": facts.ack_interval_ms or None, "jitter_ms": facts.jitter_ms or 0.0,
         "algorithm": flow.algorithm, "flow": flow.name, "measured": _measured(facts),
     }  # fmt: skip
+    if common["rtt_ms"] > MOST_RTT_MS:
+        return []
     by_network_s = (facts.limited or {}).get("network", 1.0) * flow.duration_s
     if rebuilt.limit is not None:
         limit = Limit(rebuilt.limit.rate_mbps, max(rebuilt.limit.burst_bytes, 1500))

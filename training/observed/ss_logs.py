@@ -118,10 +118,9 @@ def _time_us(text: str) -> int | None:
     # `date --iso-8601=ns` writes nine digits, after a comma.
     text = re.sub(r"[.,]([0-9]{1,6})[0-9]*", lambda match: "." + match[1].ljust(6, "0"), text)
     try:
-        found = datetime.datetime.fromisoformat(text)
-    except ValueError:
+        return round(datetime.datetime.fromisoformat(text).timestamp() * 1_000_000)
+    except (ValueError, OverflowError):
         return None
-    return round(found.timestamp() * 1_000_000)
 
 
 def _socket(line: str) -> tuple[str, str, list[str]] | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import re
 import signal
@@ -40,6 +41,7 @@ _UNIT = "ccatune-observe.service"
 _SIZE = re.compile(r"([1-9][0-9]{0,8})([KMGT]?)")
 _LEAST_KEEP_BYTES = 1 << 16
 _STATUS_EVERY_S = 1.0
+_MOST_S = 1e9
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -71,6 +73,16 @@ def _take_config(ctx: click.Context, parameter: click.Parameter, path: Path | No
             raise SettingsError(f"{place}: expected one of {', '.join(known)}, got the key {key!r:.40}")
     ctx.default_map = {**found, **(ctx.default_map or {})}
     return path
+
+
+class _FiniteRange(click.FloatRange):
+    """As click.FloatRange, which accepts nan."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"expected a finite number, got {value}", param, ctx)
+        return number
 
 
 _NOT_IN_FILE = frozenset({"seconds", "to_stdout", "as_json"})
@@ -111,10 +123,10 @@ def _options(function: _Function) -> _Function:
         _option("--folder", "Folder of the files.", type=path, default=DEFAULT_FOLDER),
         _option("--keep", "Remove the oldest files beyond this size, such as 500M.", metavar="SIZE", default="1G",
                 callback=_size),
-        _option("--share", "Share of the connections to sample.", type=click.FloatRange(0, 1, min_open=True),
+        _option("--share", "Share of the connections to sample.", type=_FiniteRange(0, 1, min_open=True),
                 default=0.01),
         _option("--every-ms", "Time between two samples, in ms.", type=click.IntRange(100, 10_000), default=200),
-        _option("--find-s", find, type=click.FloatRange(0.2, 3600), default=5.0),
+        _option("--find-s", find, type=_FiniteRange(0.2, 3600), default=5.0),
         _option("--most", most, type=click.IntRange(min=1), default=1000),
         _option("--port", "Only connections with this local port; may be given several times.", key="ports",
                 type=click.IntRange(1, 65535), **many),
@@ -131,7 +143,7 @@ def _options(function: _Function) -> _Function:
         _option("--agent-id", agent_id, default="", show_default=False),
         _option("--ca-file", "Certificates (PEM) to trust for https, instead of the system's."),
         _option("--insecure-http", "Send the token by http, where others may read it.", **flag),
-        click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so many seconds."),
+        click.option("--seconds", type=_FiniteRange(0, _MOST_S, min_open=True), help="Stop after so many seconds."),
         click.option("--stdout", "to_stdout", is_flag=True, help="Print the samples, and write no files."),
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
         click.option("--unit", is_flag=True, is_eager=True, expose_value=False, callback=_print_unit,
@@ -194,13 +206,13 @@ def observe(
             sampling, diag=diag, begin=begin, on_sample=lambda: status.show(sampler),
             on_finished=uploader.wake if uploader else lambda: None,
         )  # fmt: skip
-        _sample(sampler, folder, seconds=seconds)
+        _sample(sampler, "the output" if to_stdout else str(folder), seconds=seconds)
         status.clear()
     _print_result(sampler, None if to_stdout else folder, as_json=as_json)
 
 
-def _sample(sampler: Sampler, folder: Path, *, seconds: float | None) -> None:
-    """Sample until a signal, or for so many seconds. Raises ObserveError."""
+def _sample(sampler: Sampler, place: str, *, seconds: float | None) -> None:
+    """Sample until a signal, or for so many seconds. place: where samples are written. Raises ObserveError."""
     stop = threading.Event()
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -216,7 +228,7 @@ def _sample(sampler: Sampler, folder: Path, *, seconds: float | None) -> None:
         # Who read the output of --stdout has seen enough.
         sys.stdout = open(os.devnull, "w", encoding="ascii")  # noqa: SIM115, PTH123
     except OSError as error:
-        raise ObserveError(f"{folder}: expected to write there, got {error.strerror or error}") from error
+        raise ObserveError(f"{place}: expected to write there, got {error.strerror or error}") from error
 
 
 @contextlib.contextmanager

@@ -77,10 +77,10 @@ def _block(kind: int, body: bytes) -> bytes:
     return struct.pack("<II", kind, 12 + len(body)) + body + struct.pack("<I", 12 + len(body))
 
 
-def _pcapng(frames: Frames, *, simple: bool = False) -> bytes:
-    """Two interfaces, by turns: Ethernet in us, and raw IP in ns."""
+def _pcapng(frames: Frames, *, simple: bool = False, offset_s: int = 0) -> bytes:
+    """Two interfaces, by turns: Ethernet in us, and raw IP in ns. offset_s: of the clock of the first."""
     out = _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
-    out += _block(1, struct.pack("<HHI", 1, 0, 0))
+    out += _block(1, struct.pack("<HHI", 1, 0, 0) + struct.pack("<HHqHH", 14, 8, offset_s, 0, 0))
     out += _block(1, struct.pack("<HHI", 101, 0, 0) + struct.pack("<HHB3xHH", 9, 1, 9, 0, 0))
     for number, (at_s, frame) in enumerate(frames):
         if simple:
@@ -257,6 +257,7 @@ def odd_captures() -> dict[str, Odd]:
         "pcapng": Odd(_by_dpkt(frames)),
         "pcapng of two interfaces": Odd(_pcapng(frames)),
         "pcapng without times": Odd(_pcapng(frames, simple=True), error="expected packets with times"),
+        "pcapng with impossible times": Odd(_pcapng(frames, offset_s=-(2**62)), error="damaged before its first"),
         "QinQ": Odd(pcap(tagged)),
         "cooked": Odd(_relinked(frames, bytes(14) + b"\x08\x00", 113)),
         "cooked, version 2": Odd(_relinked(frames, b"\x08\x00" + bytes(18), 276)),

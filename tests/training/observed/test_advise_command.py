@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ccatune
+from serving.advice.schemas import AdviceReport
 from training.observed import sources
 from training.observed.flow import STEP, Flow
 from training.observed.seen import SeenLink
@@ -65,6 +66,7 @@ def test_the_json_data_has_stable_keys_and_the_page_is_safe_and_whole(
     assert set(document["pooled"]) == STATE_KEYS
     assert document["schema"] == "ccatune-advice/1"
     assert document["advice"]["algorithm"] in ("bbr", "gr")
+    assert AdviceReport.model_validate(document).pooled.flows == 1  # the registry takes it
     assert document["pooled"]["candidates"]["cubic"]["delay_ms"].keys() == {"value", "low", "high"}
     text = page.read_text()
     found = Page(text)
@@ -101,6 +103,8 @@ def test_no_advice_for_lack_of_data_is_no_error(
     ([".", "--target-ms", "1"], "--target-ms"),
     ([".", "--current", "warp"], "--current"),
     ([".", "--html", "no/such/folder/a.html"], "no/such/folder/a.html"),
+    ([".", "--html", "a.html", "--segments"], "--html: expected without --segments"),
+    (["/dev/null"], "/dev/null: expected a file, got a device"),
     ([], "Missing argument"),
 ])  # fmt: skip
 def test_unusable_input_exits_2_and_names_what_was_expected(

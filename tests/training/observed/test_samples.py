@@ -254,6 +254,8 @@ DAMAGED = {
     "no bytes acknowledged": (GOOD.replace("bytes_acked", "bytes_received"), "expected bytes_acked"),
     "a number that is none": (GOOD.replace("bytes_acked:3000", "bytes_acked:3O00"), "line 7: expected a number of byt"),
     "a number below 0": (GOOD.replace("mss:1000", "mss:-1"), "line 3: expected a number of mss"),
+    "an impossible number": (GOOD.replace("mss:1000", "mss:9000000000"), "expected snd_mss_bytes from 0 to 131071"),
+    "a year that no clock has": (GOOD.replace("1700000000", "0001-01-01T00:00:00", 1), "line 1: expected a time"),
     "retransmissions without a sum": (log_of(ENDS + details(1, more="retrans:4")), "expected a number of retrans"),
     "a connection that is still": (log_of(*3 * [ENDS + details(1000).replace("notsent:1", "")]), "sent data between"),
     "one list alone": (log_of(ENDS + details(1000)), "sent data between two samples"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +14,12 @@ import pytest
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import Jitter, Policer
 from emulation.traces import Trace
+from tests.training.observed.made import Talk, write
 from training.errors import TrainingError
 from training.observed.flow import STEP, Flow
 from training.observed.seen import SeenLink
 from training.observed.simulated import observed_run
-from training.observed.sources import files_of, links_of, remarks_on, seen_links
+from training.observed.sources import files_of, links_of, read_flows, remarks_on, seen_links
 
 TRACE = Trace("piece", np.arange(0, 10_000, 6, dtype=np.uint32), 10_000)
 
@@ -29,6 +31,13 @@ def flow_of(algorithm: str, at_once: int = 1) -> Flow:
     steps["rtt_us"] = 50_000
     steps["lost_pkts"] = np.arange(100) // 20 * at_once
     return Flow("flow", "made", "capture", steps, algorithm=algorithm)
+
+
+def whole() -> Talk:
+    talk = Talk()
+    talk.open()
+    talk.rounds(10, count=20)
+    return talk
 
 
 def links(
@@ -117,3 +126,26 @@ def test_a_log_of_bbr_shows_a_policer_and_random_loss_is_none(path: dict[str, An
     limits = [link.limit for link in links_of([observed_run(run, sample_s=0.2)])]
     found = [limit.rate_mbps for limit in limits if limit]
     assert found == ([] if limit_mbps is None else [pytest.approx(limit_mbps, rel=0.03)])
+
+
+def test_a_folder_is_read_once_in_spite_of_links_and_what_is_no_file_is_remarked(tmp_path: Path) -> None:
+    (tmp_path / "up").symlink_to(tmp_path)
+    (tmp_path / "broken").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    assert [file.name for file in files_of([tmp_path, tmp_path / "pipe"])] == ["broken", "pipe"]
+    write(tmp_path / "whole.pcap", whole().frames)
+    remarks = read_flows([tmp_path]).remarks
+    assert [remark.split(": ")[1] for remark in remarks] == [f"{tmp_path}/broken", f"{tmp_path}/pipe"]
+
+
+@pytest.mark.parametrize(("step_s", "flows", "remark"), [(-5, 2, "The clock steps back by"), (86_400, 2, "")])
+def test_flows_are_cut_where_the_clock_of_a_capture_jumps(
+    step_s: float, flows: int, remark: str, tmp_path: Path
+) -> None:
+    talk = whole()
+    half = len(talk.frames) // 2
+    frames = [(at_s + (step_s if number > half else 0), frame) for number, (at_s, frame) in enumerate(talk.frames)]
+    found = read_flows([write(tmp_path / "jumps.pcap", frames)])
+    assert len(found.flows) == flows
+    assert max(flow.duration_s for flow in found.flows) < 20
+    assert remark in " ".join(found.remarks)

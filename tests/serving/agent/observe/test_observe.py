@@ -235,6 +235,8 @@ def test_two_runs_cannot_share_a_folder(tmp_path: Path, capsys: pytest.CaptureFi
     ("options", "words"),
     [
         (["--share", "0"], "--share"),
+        (["--share", "nan"], "a finite number, got nan"),
+        (["--seconds", "1e300"], "--seconds"),
         (["--keep", "9"], "at least 64K"),
         (["--folder", "/proc/none"], "a folder to write to"),
         (["--to", "registry", "--url", "http://127.0.0.1:9"], "set --agent-id"),
