@@ -49,8 +49,8 @@ TIE, WORTHWHILE = 0.01, 0.03
 LEAST_SECONDS, LEAST_FLOWS = 5.0, 3  # a state of its own needs both, all links together the seconds alone
 MOST_PACKETS = 250e6  # simulated, over all candidates and links
 BESIDE_RUNS = 8
-MOST_RATIO, MOST_DELAY_RATIO = 1.5, 3.0  # between measured and simulated figures of today's algorithms
-LEAST_DELAY_MS, LEAST_LOST = 30.0, 0.03  # differences that count, at least
+# Between measured and simulated figures of today's algorithms; and the difference of losses that counts, at least.
+MOST_RATIO, MOST_DELAY_RATIO, MOST_LOST_RATIO, LEAST_LOST = 1.5, 3.0, 2.0, 0.03
 Reason = Literal["", "few", "equal", "error", "chance", "measured"]
 Floats = NDArray[np.float64]
 
@@ -287,10 +287,11 @@ def measured_of(links: Sequence[SeenLink]) -> Measured | None:
                     mean([one.lost for one in measured]))  # fmt: skip
 
 
-def contradicts(measured: Measured | None, today: Figures) -> bool:
+def contradicts(measured: Measured | None, today: Figures, *, target_ms: float) -> bool:
     """Whether the simulation of today's algorithms differs so much from the flows that no advice may rest on it.
 
-    The path then has something that the flows do not show, or that the simulator does not have.
+    The path then has something that the flows do not show, or that the simulator does not have. Delays matter where
+    one of them is within the target and the other one is not: beyond it on both sides, the advice is the same.
     """
     if measured is None:
         return False
@@ -299,8 +300,8 @@ def contradicts(measured: Measured | None, today: Figures) -> bool:
     lost = sorted((measured.lost, today.retransmitted.value)) if measured.lost is not None else [0.0, 0.0]
     return (
         rates[1] > MOST_RATIO * rates[0]
-        or (delays[1] > MOST_DELAY_RATIO * delays[0] and delays[1] - delays[0] > LEAST_DELAY_MS)
-        or (lost[1] > MOST_RATIO * lost[0] and lost[1] - lost[0] > LEAST_LOST)
+        or (delays[0] <= target_ms < delays[1] and delays[1] > MOST_DELAY_RATIO * delays[0])
+        or (lost[1] > MOST_LOST_RATIO * lost[0] and lost[1] - lost[0] > LEAST_LOST)
     )
 
 
@@ -324,7 +325,7 @@ def _of_state(
     worth = [one for one in candidates if not reasons[one.name]]
     best = chosen_of({one: figures[one.name].score.value for one in worth or candidates}, limited=seen.limited)
     measured = measured_of(links)
-    reason = reasons[best.name] or ("measured" if contradicts(measured, today) else "")
+    reason = reasons[best.name] or ("measured" if contradicts(measured, today, target_ms=target_ms) else "")
     return replace(seen, candidates=figures, today=today, best=best, change=changes[best.name], measured=measured,
                    reason=reason, required=_required(best, seen))  # fmt: skip
 
