@@ -116,9 +116,11 @@ def measured_sentence(state: StateAdvice) -> str:
         pairs.append(("a 95th percentile of the queueing delay of", milliseconds(measured.delay_ms),
                       f"{today.delay_ms.value:.0f}"))  # fmt: skip
     if measured.lost is not None:
-        pairs.append(("lost packets of", percent(measured.lost), percent(today.retransmitted.value)))
+        pairs.append(("a share of lost packets of", percent(measured.lost), percent(today.retransmitted.value)))
     found = [f"{name} {own} ({simulated} in the simulator)" for name, own, simulated in pairs]
-    return f"While the network limited them, the flows had {', '.join(found[:-1])} and {found[-1]}."
+    return (
+        f"While the network limited them, the flows had {', '.join(found[:-1])}{' and ' * (len(found) > 1)}{found[-1]}."
+    )
 
 
 def answer(state: StateAdvice, *, target_ms: float) -> list[str]:
@@ -230,6 +232,8 @@ def seen_sentences(advice: Advice, links: Sequence[SeenLink]) -> list[str]:
         f"{digits(sum(link.seconds for link in links))} s of {counted(advice.pooled.flows, 'flow')}.",
         f"The minimum RTT is {_range(rtts, 'ms')}, and the rate is {_range(rates, 'Mbit/s')}.",
     ]
+    if advice.pooled.reason != "measured" and (sentence := measured_sentence(advice.pooled)):
+        found.append(sentence)
     if len(links) > advice.pooled.flows:
         found.append("A flow shows several links if it is not backlogged for more than a second between them.")
     if limited:
