@@ -43,7 +43,8 @@ def whole() -> Talk:
 def links(
     algorithm: str = "cubic", *, limit: Any = None, pieces: int = 0, at_once: int = 1, **facts: Any
 ) -> list[SeenLink]:
-    told = {"base_rtt_ms": 40.0, "random_loss": 0.0, "full_queue_loss": 0.0, "ack_interval_ms": 0.0, "jitter_ms": None,
+    told = {"base_rtt_ms": 40.0, "random_loss": 0.0, "policed_loss": 0.0, "full_queue_loss": 0.0,
+            "ack_interval_ms": 0.0, "jitter_ms": None,
             "buffer_pkts": None, "largest_queue_pkts": 30, "queueing_delay_ms": None, "throughput_mbps": 2.0,
             "limited": {"network": 0.8}, **facts}  # fmt: skip
     rebuilt = SimpleNamespace(
