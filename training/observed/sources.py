@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from emulation.scenario.model import WIRE
+from emulation.traces import OPPORTUNITY_BYTES
 from kmod.errors import CcatuneError
 from kmod.terminal import counted
 from training.errors import TrainingError
@@ -155,6 +156,8 @@ def seen_links(flow: Flow, rebuilt: RebuiltLink, facts: FlowFacts) -> list[SeenL
         "buffer_is_known": overflowed,
         "codel_share": _codel_share(flow, facts),
     }
+    if overflowed and flow.algorithm not in WITHOUT_FILLING:
+        common["loss"] = min(common["loss"], _most_random_loss(facts, buffer_pkts))
     if rebuilt.pieces:
         return [SeenLink(f"{flow.name} {number}", piece.duration_s * piece.known_share, trace=piece.trace, **common)
                 for number, piece in enumerate(rebuilt.pieces, 1)]  # fmt: skip
@@ -170,6 +173,17 @@ def seen_links(flow: Flow, rebuilt: RebuiltLink, facts: FlowFacts) -> list[SeenL
         return []
     largest_mbps = min(max(_largest_mbps(flow, 1e6), 0.01), MOST_MBPS)
     return [SeenLink(flow.name, by_network_s, rate_mbps=largest_mbps, is_lower_bound=True, **common)]
+
+
+def _most_random_loss(facts: FlowFacts, buffer_pkts: int) -> float:
+    """The random loss at which a flow of CUBIC can still fill the buffer. More of it was not random.
+
+    RFC 9438, section 5.1: a loss rate p leaves a mean window of 1.054 (RTT / p)^(3/4) packets. The window that fills the
+    buffer is that of the path with a full queue.
+    """
+    pkts_per_s = max(facts.throughput_mbps or 0.0, 0.01) * WIRE * 1e6 / (8 * OPPORTUNITY_BYTES)
+    full_rtt_s = (facts.base_rtt_ms or 0.0) / 1e3 + buffer_pkts / pkts_per_s
+    return float(full_rtt_s * (1.054 / (full_rtt_s * pkts_per_s)) ** (4 / 3))
 
 
 def _measured(facts: FlowFacts) -> Measured:

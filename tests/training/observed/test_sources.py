@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.model import WIRE, FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import Jitter, Policer
 from emulation.traces import Trace
 from tests.training.observed.made import Talk, write
@@ -59,6 +59,16 @@ def test_each_piece_is_a_link_that_weighs_by_its_known_time() -> None:
         (9.0, 80, True, 0.001)] * 2  # fmt: skip
     assert len({link.name for link in found}) == 2
     assert {link.flow for link in found} == {"flow"}
+
+
+def test_a_flow_that_yields_to_losses_and_fills_a_long_buffer_met_few_at_random() -> None:
+    [link], [of_bbr] = (
+        links(algorithm, pieces=1, buffer_pkts=700, random_loss=0.01, full_queue_loss=0.01) for algorithm in ("", "bbr")
+    )
+    full_rtt_s = 0.04 + 700 * 12_000 / (2e6 * WIRE)
+    window_pkts = 1.054 * (full_rtt_s / link.loss) ** 0.75  # RFC 9438, section 5.1
+    assert window_pkts == pytest.approx(full_rtt_s * 2e6 * WIRE / 12_000)
+    assert of_bbr.loss == 0.01
 
 
 def test_a_limit_stands_in_front_of_a_link_that_the_flow_did_not_fill() -> None:
