@@ -178,8 +178,8 @@ def seen_links(flow: Flow, rebuilt: RebuiltLink, facts: FlowFacts) -> list[SeenL
 def _most_random_loss(facts: FlowFacts, buffer_pkts: int) -> float:
     """The random loss at which a flow of CUBIC can still fill the buffer. More of it was not random.
 
-    RFC 9438, section 5.1: a loss rate p leaves a mean window of 1.054 (RTT / p)^(3/4) packets. The window that fills the
-    buffer is that of the path with a full queue.
+    RFC 9438, section 5.1: a loss rate p leaves a mean window of 1.054 (RTT / p)^(3/4) packets. The window that fills
+    the buffer is that of the path with a full queue.
     """
     pkts_per_s = max(facts.throughput_mbps or 0.0, 0.01) * WIRE * 1e6 / (8 * OPPORTUNITY_BYTES)
     full_rtt_s = (facts.base_rtt_ms or 0.0) / 1e3 + buffer_pkts / pkts_per_s
