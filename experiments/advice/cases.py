@@ -89,7 +89,10 @@ def _place(recordings: Sequence[Recording], rng: np.random.Generator) -> tuple[R
     while True:
         recording = recordings[int(rng.integers(len(recordings)))]
         start_ms = int(rng.integers(max(recording.trace.period_ms - length_ms, 1)))
-        rates = recording.trace.slice(start_ms, min(start_ms + length_ms, recording.trace.period_ms)).bin_counts(1000)
+        end_ms = min(start_ms + length_ms, recording.trace.period_ms)
+        if not recording.trace.capacity_bytes(start_ms, end_ms):
+            continue
+        rates = recording.trace.slice(start_ms, end_ms).bin_counts(1000)
         if len(rates) >= OBSERVED_S and rates[0] >= LEAST_PKTS and rates.mean() >= LEAST_PKTS:
             return recording, start_ms
 
