@@ -8,7 +8,7 @@
     outage      of flows with an outage; every_s: their time over their number of outages
     policers    do not belong to this distribution. Losses and outages of policed flows do not count
 
-Radios that hold data, CoDel, and hosts that stall cannot be told apart from ACKs that are held, jitter and random loss.
+Radios that hold data, CoDel, and hosts that stall look like ACKs that are held, jitter and random loss.
 They are left out.
 """
 

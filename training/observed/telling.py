@@ -243,7 +243,7 @@ class _Gaps:
         return cls(times_us, np.diff(times_us), np.diff(delivered[rows]).astype(np.float64), known[rows[1:] - 1])
 
     def interval_ms(self, mss_bytes: int) -> float | None:
-        """The time between bunches if ACKs are held, else 0; None if it cannot be told."""
+        """The time between bunches if ACKs are held, else 0; None if it is unknown."""
         firsts = np.flatnonzero(self.gaps_us > BUNCH_US)
         if self.known.mean() < LEAST_KNOWN:
             return None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Sends finished files to the registry, each once: PUT /v1/agents/{agent_id}/observations/{digest}.
 
-The file `uploaded` in the folder names those that the registry has. A file is sent again until the registry accepts it
+The file `uploaded` in the folder names those that the registry has. Uploads are retried until the registry accepts them
 or refuses its content, so nothing is lost while the registry is away, unless the ring removes it first. The registry
 recognises a file that it has by its digest.
 """

@@ -135,7 +135,7 @@ def _offloaded() -> Talk:
 
 
 def _lossy(*, needless: bool = False, stamps: bool = True) -> Talk:
-    """A packet of a round is sent again, because it was lost, or because its ACK was late."""
+    """A packet of a round is retransmitted, because it was lost, or because its ACK was late."""
     talk = plain(server=End(b"\x0a\x00\x00\x01", 80, 1000, stamps), client=End(b"\x0a\x00\x00\x02", 9, 5000, stamps))
     seq, at_s = talk.server.next_seq, 0.5
     for n in range(10):
