@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Sends finished files to the registry, each once: PUT /v1/agents/{agent_id}/observations/{digest}.
 
-The file `uploaded` in the folder names those that the registry has. Uploads are retried until the registry accepts them
-or refuses its content, so nothing is lost while the registry is away, unless the ring removes it first. The registry
+The file `uploaded` in the folder names those that the registry has. The upload of a file is retried until the registry
+accepts or refuses it. So nothing is lost while the registry is away, unless the ring removes it first. The registry
 recognises a file that it has by its digest.
 """
 
