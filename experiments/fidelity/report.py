@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from emulation.mahimahi.machine import LATE_MOST
+from experiments.fidelity.gains import TARGET_MS, gains_of
 from experiments.fidelity.judge import Comparison, Error, Middle, Reduction, Verdict
 from experiments.fidelity.kernels import Outcome
 from kmod.tables import Column, print_table
@@ -36,6 +37,7 @@ def document_of(
     return {
         "cases": [_case_document(comparison) for comparison in comparisons],
         "reductions": [{**asdict(reduction), "agrees": reduction.agrees} for reduction in reductions],
+        "gains": [asdict(gains) for gains in gains_of(outcomes)],
         "not_run": {outcome.case.key: outcome.refused for outcome in outcomes if outcome.refused},
         "missing": {outcome.case.key: outcome.missing for outcome in outcomes if outcome.missing},
         "of_other_versions": _earlier(outcomes),
@@ -100,6 +102,7 @@ def print_report(
             f"{reduction.scenario}: {reduction.cca} retransmits less than {reduction.base} by {kernel} % on the "
             f"kernel, {simulator} % in the simulator{'' if reduction.agrees else ' !'}"
         )
+    _print_gains(outcomes)
     _print_machine(outcomes, comparisons)
     for versions, runs in _earlier(outcomes).items():
         echo(f"{counted(runs, 'real run was', 'real runs were')} recorded with {versions}: not the present code")
@@ -182,6 +185,18 @@ def _print_outside(comparisons: Sequence[Comparison]) -> None:
             first = explained_at.setdefault(why.mechanism, comparison.key)
             how = f": {why.mechanism}" if first == comparison.key else f", as {first}"
             echo(f"    {why.at_fault} at fault{how}")
+
+
+def _print_gains(outcomes: Sequence[Outcome]) -> None:
+    """Print how well the simulator predicts which of two algorithms is better, and by how much."""
+    if gains := gains_of(outcomes):
+        echo(f"gains in the score of `ccatune advise`, for a target of {TARGET_MS:g} ms:")
+    for found in gains:
+        echo(
+            f"    {' over '.join(found.algorithms)}: error at most {found.error:.1%} in 80 % of "
+            f"{counted(found.scenarios, 'scenario')}; {found.right_sign} of {counted(found.worthwhile, 'gain')} above "
+            "3 % with the right sign"
+        )
 
 
 def _print_machine(outcomes: Sequence[Outcome], comparisons: Sequence[Comparison]) -> None:

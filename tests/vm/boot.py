@@ -46,8 +46,8 @@ OWN_CLOCK_PATIENCE = 20
 INT3 = re.compile(r"Oops: int3\b")
 INT3_IN_THE_RECEIVE_PATH = re.compile(r"Oops: int3\b(?:.*\n){1,20}?.*RIP: 0010:__netif_receive_skb_core\b")
 # And once a processor went on with flags that no processor has (bits 22 to 31 are zero): the lower half of the address
-# that it had just compared. The trap flag was among them, so the kernel stepped and warned, within its own allocator.
-IMPOSSIBLE_FLAGS = re.compile(r"WARNING: .* exc_debug_kernel\b(?:.*\n){1,40}?.*RSP: .* EFLAGS: (?!00[0-3])[0-9a-f]{8}\b")
+# that it had just compared. The trap flag was among them, so the kernel stepped and warned.
+IMPOSSIBLE_FLAGS = re.compile(r"WARNING: .* exc_debug_kernel\b(?:.*\n){1,40}?.* EFLAGS: (?!00[0-3])[0-9a-f]{8}\b")
 MOST_BOOTS = 3
 
 

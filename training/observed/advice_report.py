@@ -66,6 +66,8 @@ def state_rows(advice: Advice) -> list[list[str]]:
     found = []
     for state in (advice.pooled, *advice.states):
         cells = ["", "", ""]
+        if state.today and not state.advised:
+            cells[1:] = [milliseconds(state.today.delay_ms.value), percent(state.today.retransmitted.value)]
         if state.advised and state.change and state.today:
             new = state.candidates[state.advised.name]
             cells = [signed(state.change.throughput.value),

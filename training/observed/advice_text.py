@@ -22,6 +22,7 @@ LABELS = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": "BBRv3", "gr": "GR", "roccet
           "rtcp_bbr3": "R-TCP over BBRv3"}  # fmt: skip
 STARVED, STARVES = 1 / 3, 2 / 3
 MUCH_RETRANSMITTED, FEW_RETRANSMITTED, SAME = 0.02, 0.0005, 0.005
+SURE = 1.1  # between the ends of the rates of a policer
 LIMITS = (
     "The simulator runs one bulk flow at a time on each link. It knows neither how your flows affect each other at a "
     "shared bottleneck nor what your application sends.",
@@ -224,7 +225,7 @@ def seen_sentences(advice: Advice, links: Sequence[SeenLink]) -> list[str]:
         return ["No flow was backlogged for long enough to show its link."]
     rates, rtts = ([getattr(link, name) for link in links] for name in ("mean_mbps", "rtt_ms"))
     limited = [link for link in links if link.limit is not None]
-    lossy = [link for link in links if link.loss > 0]
+    lossy = [link for link in links if link.loss >= FEW_RETRANSMITTED]
     bunched = [link for link in links if link.ack_interval_ms]
     total = counted(len(links), "link")
     found = [
@@ -239,6 +240,11 @@ def seen_sentences(advice: Advice, links: Sequence[SeenLink]) -> list[str]:
     if limited:
         found.append(f"On {len(limited)} of {total}, a policer drops what exceeds "
                      f"{_range([x.limit.rate_mbps for x in limited if x.limit], 'Mbit/s')}.")  # fmt: skip
+        ranges = [x.limit.rate_range_mbps for x in limited if x.limit and x.limit.rate_range_mbps]
+        if wide := [its for its in ranges if its[1] > SURE * its[0]]:
+            found.append(f"On {len(wide)} of {counted(len(limited), 'policed link')}, the losses leave the rate "
+                         f"uncertain: it may be anywhere from {_range(wide[0], 'Mbit/s')}"
+                         f"{' on the first of them' * (len(wide) > 1)}.")  # fmt: skip
     if lossy:
         found.append(f"On {len(lossy)} of {total}, packets are lost at random. The median loss is "
                      f"{percent(float(np.median([x.loss for x in lossy])))}.")  # fmt: skip

@@ -61,11 +61,7 @@ def write_links(seen: Sequence[Seen], folder: Path, *, fill: bool = False) -> di
 
     Raises TrainingError if the folder holds traces, and as `filled_links`; EmulationError if a file cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    if held := [file.name for file in folder.iterdir() if is_trace(file.name)]:
-        raise TrainingError(
-            f"{folder}: expected a folder without traces, got {counted(len(held), 'trace')}; name another"
-        )
+    _prepare(folder)
     filled = filled_links([one.link for one in seen]) if fill else [None] * len(seen)
     rows = [_row(number, one, its) for number, (one, its) in enumerate(zip(seen, filled, strict=True), 1)]
     for row, one, its in zip(rows, seen, filled, strict=True):
@@ -75,6 +71,14 @@ def write_links(seen: Sequence[Seen], folder: Path, *, fill: bool = False) -> di
     document = {"schema": SCHEMA, "bias": BIAS, "links": rows}
     write_file(folder / "links.json", (json.dumps(document, indent=1) + "\n").encode())
     return document
+
+
+def _prepare(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if held := [file.name for file in folder.iterdir() if is_trace(file.name)]:
+        raise TrainingError(
+            f"{folder}: expected a folder without traces, got {counted(len(held), 'trace')}; name another"
+        )
 
 
 def _row(number: int, one: Seen, filled: Filled | None) -> dict[str, Any]:
@@ -147,6 +151,8 @@ def from_flows(
     if paths_file is not None:
         _check_name(paths_file)
         check_output(paths_file)
+    if out is not None:
+        _prepare(out)
     with Terminal(quiet=as_json) as terminal:
         flows, remarks = _read(paths, terminal)
         seen = []

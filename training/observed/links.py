@@ -67,6 +67,10 @@ class TokenBucket(Protocol):
     def burst_bytes(self) -> int:
         """B."""
 
+    @property
+    def rate_range_mbps(self) -> tuple[float, float] | None:
+        """Rates that explain the losses nearly as well; None: unknown."""
+
 
 @dataclass(frozen=True, eq=False)
 class Piece:

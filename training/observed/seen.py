@@ -42,10 +42,14 @@ MOST_LINKS = 60
 
 @dataclass(frozen=True)
 class Limit:
-    """A policer. rate_mbps: of whole packets, in 10^6 bit/s. bucket_bytes: at least one packet."""
+    """A policer. rate_mbps: of whole packets, in 10^6 bit/s. bucket_bytes: at least one packet.
+
+    rate_range_mbps: rates that explain the losses nearly as well; None: it is unknown.
+    """
 
     rate_mbps: float
     bucket_bytes: int
+    rate_range_mbps: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

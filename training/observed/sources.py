@@ -21,6 +21,7 @@ from kmod.terminal import counted
 from training.errors import TrainingError
 from training.observed.captures import is_capture, read_capture
 from training.observed.flow import Flow
+from training.observed.flow import Limit as LimitedBy
 from training.observed.links import RebuiltLink, rebuild
 from training.observed.policing import limits_of
 from training.observed.samples import is_samples, read_samples
@@ -40,6 +41,13 @@ CODEL_TARGET_MS, CODEL_LOSS, LEAST_QUEUE_PKTS = 5.0, 0.0005, 1.5
 FAST_MBPS, MOST_MBPS = 100.0, 1000.0
 UNQUEUED_MS = 20.0
 MOST_PAIRS_MS = 15.0
+LIMITED_BY = {
+    LimitedBy.APPLICATION: "most of the time the application had nothing to send",
+    LimitedBy.RECEIVER: "most of the time the receiver's window was full, so that another congestion control would "
+                        "change little; net.ipv4.tcp_rmem of the receivers limits it",
+    LimitedBy.SEND_BUFFER: "most of the time the send buffer was full, so that another congestion control would "
+                           "change little; net.ipv4.tcp_wmem of this server limits it",
+}  # fmt: skip
 STEADY, STEADY_SHARE = 0.25, 0.9  # so much a second's rate may be off, in so many of the seconds
 
 
@@ -140,7 +148,8 @@ def seen_links(flow: Flow, rebuilt: RebuiltLink, facts: FlowFacts) -> list[SeenL
         return []
     by_network_s = (facts.limited or {}).get("network", 1.0) * flow.duration_s
     if rebuilt.limit is not None:
-        limit = Limit(rebuilt.limit.rate_mbps, max(rebuilt.limit.burst_bytes, 1500))
+        its = rebuilt.limit
+        limit = Limit(its.rate_mbps, max(its.burst_bytes, 1500), its.rate_range_mbps)
         common |= {"loss": 0.0, "ack_interval_ms": None}  # losses and bunches are the policer's
         access_mbps = max(_largest_mbps(flow, max(flow.min_rtt_us / 2, 10_000)), 2 * limit.rate_mbps)
         if (facts.queueing_delay_ms or {"p95": 0.0})["p95"] < UNQUEUED_MS:
@@ -226,14 +235,27 @@ def _steady_limit(flow: Flow, facts: FlowFacts, *, by_network_s: float) -> Limit
 def remarks_on(flows: Sequence[Flow], links: Sequence[SeenLink]) -> list[str]:
     """What the flows without a link suggest, a sentence each."""
     shown = {link.flow for link in links}
-    lossy = [flow for flow in flows if flow.name not in shown and _lost_share(flow) >= LIKE_A_POLICER]
+    without = [flow for flow in flows if flow.name not in shown]
+    lossy = [flow for flow in without if _lost_share(flow) >= LIKE_A_POLICER]
+    found = [
+        f"{counted(number, 'flow')} without a link: {why}."
+        for by, why in LIMITED_BY.items()
+        if (number := sum(_mostly_limited_by(flow) == by for flow in without if flow not in lossy))
+    ]
     if not lossy:
-        return []
+        return found
     remark = (f"{counted(len(lossy), 'flow')} lost at least {100 * LIKE_A_POLICER:g} % of the packets and showed "
               "neither a queue nor a policer, and so no link.")  # fmt: skip
     if all(flow.kind == "capture" for flow in lossy):
-        return [remark]
-    return [f"{remark} A capture at the server shows policers that a log does not show."]
+        return [*found, remark]
+    return [*found, f"{remark} A capture at the server shows policers that a log does not show."]
+
+
+def _mostly_limited_by(flow: Flow) -> LimitedBy:
+    """What limited the flow for the largest part of its time. A row has the limit of the time since the row before."""
+    times_us = flow.steps["time_us"].astype(np.float64)
+    spent = np.bincount(flow.steps["limit"][1:], weights=np.diff(times_us), minlength=len(LimitedBy))
+    return LimitedBy(int(spent.argmax()))
 
 
 def _lost_share(flow: Flow) -> float:

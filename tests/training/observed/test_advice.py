@@ -10,13 +10,13 @@ import pytest
 
 from kmod.abi import ALGORITHMS
 from training.observed.advice import LEAST_SECONDS, Advice, advise, chosen_of, contradicts, score_of
-from training.observed.advice_text import answer, steps
+from training.observed.advice_text import answer, seen_sentences, steps
 from training.observed.candidates import LEAST_TARGET_MS, MOST_TARGET_MS, candidates_of, row_of
 from training.observed.seen import Limit, Measured, SeenLink, scenarios_of
 from training.observed.simulator_error import UNVALIDATED_ERROR, gain_error
 
 BLOATED = SeenLink("bloated", 30, 40, rate_mbps=3, buffer_pkts=250, algorithm="cubic")
-POLICED = SeenLink("policed", 30, 40, rate_mbps=20, limit=Limit(2.0, 300_000), algorithm="bbr")
+POLICED = SeenLink("policed", 30, 40, rate_mbps=20, limit=Limit(2.0, 300_000, (1.9, 2.5)), algorithm="bbr")
 BY_NAME = {one.name: one for one in candidates_of(100)}
 
 
@@ -48,6 +48,7 @@ def test_behind_a_policer_bbr_is_replaced_by_r_tcp_and_the_commands_enable_it() 
                 for command in step.commands]  # fmt: skip
     assert "ccatune-agent enable rtcp_bbr" in commands
     assert "tc qdisc replace dev DEVICE root fq maxrate 1900kbit" in commands
+    assert any("from 1.9 Mbit/s to 2.5 Mbit/s" in one for one in seen_sentences(advice, advice.links))
 
 
 def test_too_few_seconds_give_no_advice_and_say_how_many_are_required() -> None:

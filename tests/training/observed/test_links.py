@@ -46,6 +46,7 @@ def observe(
 class Bucket:
     rate_mbps: float
     burst_bytes: int
+    rate_range_mbps: None = None
 
 
 @pytest.mark.parametrize("sample_s", [None, SAMPLED])

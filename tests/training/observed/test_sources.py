@@ -17,7 +17,8 @@ from emulation.traces import Trace
 from tests.training.observed.made import Talk, write
 from training.errors import TrainingError
 from training.observed.flow import STEP, Flow
-from training.observed.seen import SeenLink
+from training.observed.flow import Limit as LimitedBy
+from training.observed.seen import Limit, SeenLink
 from training.observed.simulated import observed_run
 from training.observed.sources import files_of, links_of, read_flows, remarks_on, seen_links
 
@@ -72,10 +73,10 @@ def test_a_flow_that_yields_to_losses_and_fills_a_long_buffer_met_few_at_random(
 
 
 def test_a_limit_stands_in_front_of_a_link_that_the_flow_did_not_fill() -> None:
-    limit = SimpleNamespace(rate_mbps=2.0, burst_bytes=100_000)
+    limit = SimpleNamespace(rate_mbps=2.0, burst_bytes=100_000, rate_range_mbps=(1.9, 2.5))
     [link] = links(limit=limit, random_loss=0.05, queueing_delay_ms={"p50": 5.0, "p95": 50.0})
     assert link.limit is not None
-    assert (link.limit.rate_mbps, link.limit.bucket_bytes, link.loss) == (2.0, 100_000, 0.0)
+    assert (link.limit, link.loss) == (Limit(2.0, 100_000, (1.9, 2.5)), 0.0)
     assert link.rate_mbps == 4.0
     [fast] = links(limit=limit, queueing_delay_ms={"p50": 1.0, "p95": 2.0})
     assert fast.rate_mbps == 100.0
@@ -115,6 +116,15 @@ def test_heavy_losses_without_a_queue_are_remarked() -> None:
     assert "1 flow lost at least 2 % of the packets" in remarks_on([lossy], [])[0]
     assert remarks_on([lossy], links("bbr", pieces=1)) == []
     assert remarks_on([flow_of("bbr")], []) == []
+
+
+def test_what_kept_flows_from_showing_a_link_is_remarked() -> None:
+    flows = [flow_of("cubic") for _ in range(3)]
+    for flow, by in zip(flows, (LimitedBy.RECEIVER, LimitedBy.RECEIVER, LimitedBy.APPLICATION), strict=True):
+        flow.steps["limit"][:60] = by
+    idle, at_receiver = remarks_on(flows, [])
+    assert idle == "1 flow without a link: most of the time the application had nothing to send."
+    assert at_receiver.startswith("2 flows without a link: most of the time the receiver's window was full")
 
 
 def test_folders_stand_for_their_files_and_some_are_read_as_one(tmp_path: Path) -> None:

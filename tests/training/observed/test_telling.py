@@ -91,7 +91,7 @@ def test_losses_on_a_path_with_a_policer_are_policed() -> None:
     flow = simulated(rate_mbps=20, before=(Policer(rate_mbps=4, bucket_bytes=100_000),))
 
     class Bucket:
-        rate_mbps, burst_bytes = 4.0, 100_000
+        rate_mbps, burst_bytes, rate_range_mbps = 4.0, 100_000, None
 
     facts = facts_of(flow, limit=Bucket())
     assert facts.policed_loss is not None
