@@ -85,6 +85,7 @@ def test_json_says_the_same(kernel: StandInKernel, plan_file: Path, capsys: Capt
     cubic = next(case for case in found["cases"] if case["case"] == "fast/cubic")
     assert cubic["metrics"]["throughput"]["error_share"] == pytest.approx(1 / 0.9 - 1, abs=0.01)
     assert (cubic["runs"], cubic["seeds"], cubic["unexplained"]) == (2, 3, ["throughput"])
+    assert [(gains["algorithms"], gains["scenarios"]) for gains in found["gains"]] == [(["cubic", "reno"], 1)]
 
 
 def test_kept_runs_nothing_and_json_says_why_it_is_empty(
