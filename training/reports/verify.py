@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from kmod.ensemble import Ensemble
 from kmod.tables import Column, table_lines
@@ -15,11 +16,24 @@ from kmod.terminal import counted
 from training.errors import TrainingError
 from training.options import as_json_option, plot_option
 from training.reports.arguments import finish
+from training.validation.policed import ratio
 from training.verification.choice import ratio_95
 
 LINE = "each verified row meets its requirement on the kernel, or misses it by no more than chance"
-PANELS = (("throughput_mbps", "throughput (Mbit/s)"), ("delay_ms", "percentile of the queueing delay (ms)"))
-FIGURES = (("throughput_mbps", "throughput"), ("delay_ms", "delay"))
+THROUGHPUT = ("throughput_mbps", "throughput", "throughput (Mbit/s)")
+DELAY = ("delay_ms", "delay", "percentile of the queueing delay (ms)")
+RETRANSMITTED = ("retransmitted_pkts", "retransmissions", "retransmitted packets")
+LEAST_PKTS = 10  # fewer retransmissions of an algorithm that is compared with count as these
+
+
+def figures_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
+    """The two figures by which the sides are compared: key, name, and name with unit."""
+    return (THROUGHPUT, RETRANSMITTED) if is_policed(rows) else (THROUGHPUT, DELAY)
+
+
+def is_policed(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the rows were verified by their retransmissions behind policers."""
+    return any("retransmitted_share" in one["kernel"] for row in rows for one in row["finalists"])
 
 
 @click.command()
@@ -47,23 +61,27 @@ def verify(*, file: Path, plot: Path | None, as_json: bool) -> None:
     rows = [{**row, "holds": row["finalists"][row["chosen"]]["meets"]} for row in verified["rows"]]
     if plot is not None:
         draw(rows, path=plot)
-    finish(rows, table(rows, classes, verified), line=LINE, as_json=as_json)
+    finish(rows, table(rows, classes, verified, cca=ensemble.cca), line=LINE, as_json=as_json)
 
 
-def table(rows: Sequence[Mapping[str, Any]], classes: Sequence[str], verified: Mapping[str, Any]) -> list[str]:
+def table(
+    rows: Sequence[Mapping[str, Any]], classes: Sequence[str], verified: Mapping[str, Any], *, cca: str
+) -> list[str]:
     """A table of the finalists, with their figures over all runs on each side, and one of the states' ratios."""
     made = ", ".join(f"{name} {value}" for name, value in verified.items() if isinstance(value, str) and value)
-    heads = ("simulator\nMbit/s", "\nms", "kernel\nMbit/s", "\nms", "late")
+    units = ("retrans.", "goodput") if is_policed(rows) else ("Mbit/s", "ms")
+    heads = (f"simulator\n{units[0]}", f"\n{units[1]}", f"kernel\n{units[0]}", f"\n{units[1]}", "late")
     places = [Column("state"), Column("target", least=8, cut="end")]
     points = [*places, Column("point from", least=10), *(Column(heading, "right") for heading in heads)]
-    ratios = [*places, Column("outcome"), Column("throughput"), Column("delay")]
+    ratios = [*places, Column("outcome"), *(Column(name) for _, name, _ in figures_of(rows))]
     return [
         made,
         f"{counted(len(rows[0]['finalists'][0]['runs']) if rows else 0, 'run')} of each point",
         *table_lines(points, [cells for row in rows for cells in _points(row, classes)]),
         "kernel over simulator, with the 95 % interval:",
-        *table_lines(ratios, [(*_place(row, classes), row["outcome"], *_ratios(row)) for row in rows]),
+        *table_lines(ratios, [(*_place(row, classes), row["outcome"], *_ratios(row, rows)) for row in rows]),
         *summary(rows),
+        *(compared(rows, cca=cca) if is_policed(rows) else ()),
     ]  # fmt: skip
 
 
@@ -71,22 +89,23 @@ def _place(row: Mapping[str, Any], classes: Sequence[str]) -> tuple[str, str]:
     return "/".join(map(str, row["state"])), classes[row["class"]]
 
 
-def _ratios(row: Mapping[str, Any]) -> list[str]:
-    return [_interval(row["kernel_over_simulator"][name]) for name, _ in FIGURES]
+def _ratios(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [_interval(row["kernel_over_simulator"][key]) for key, _, _ in figures_of(rows)]
 
 
 def _points(row: Mapping[str, Any], classes: Sequence[str]) -> Iterator[tuple[str, ...]]:
     for at, one in enumerate(row["finalists"]):
         place = _place(row, classes) if at == 0 else ("", "")
-        sides = [text for side in ("simulator", "kernel")
-                 for text in (f"{one[side]['throughput_mbps']:.3f}", _delay_ms(one[side]))]  # fmt: skip
+        sides = [text for side in ("simulator", "kernel") for text in _scores(one[side])]
         sides[-1] += " " if one["meets"] else "!"
         late = max(run["late_share"] for run in one["runs"])
         yield *place, f"{' ' if at == row['chosen'] else '-'}{one['from'][0]}", *sides, f"{100 * late:.1f} %"
 
 
-def _delay_ms(score: Mapping[str, Any]) -> str:
-    return f"{score['delay_ms']:.1f}" if "delay_ms" in score else ""
+def _scores(score: Mapping[str, Any]) -> tuple[str, str]:
+    if "retransmitted_share" in score:
+        return f"{score['retransmitted_share']:.3f}", f"{score['goodput_share']:.3f}"
+    return f"{score['throughput_mbps']:.3f}", f"{score['delay_ms']:.1f}" if "delay_ms" in score else ""
 
 
 def _interval(ratio: Sequence[float]) -> str:
@@ -98,10 +117,41 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     counts = [f"{sum(row['outcome'] == name for row in rows)} {name}" for name in ("confirmed", "replaced", "missed")]
     lines = [f"{counted(len(rows), 'row')}: {', '.join(counts)}",
              "! marks a point that misses its requirement beyond chance"]  # fmt: skip
-    for name, title in FIGURES if len(rows) > 1 else ():
-        ratio = ratio_95([row["kernel_over_simulator"][name][0] for row in rows], [1.0] * len(rows), least=1e-6)
-        lines.append(f"kernel over simulator, all rows: {title} {_interval(ratio)}")
+    for key, name, _ in figures_of(rows) if len(rows) > 1 else ():
+        ratio = ratio_95([row["kernel_over_simulator"][key][0] for row in rows], [1.0] * len(rows), least=1e-6)
+        lines.append(f"kernel over simulator, all rows: {name} {_interval(ratio)}")
     return lines
+
+
+def compared(rows: Sequence[Mapping[str, Any]], *, cca: str) -> list[str]:
+    """The table, the single set and the defaults, by the kernel's retransmissions over the unmodified algorithm's.
+
+    The ratios are of the means over all runs of all rows, with their 95 % intervals.
+    """
+    shares = {"the table": np.array([]), "the single set": np.array([]), "the defaults": np.array([])}
+    for row in rows:
+        chosen = row["finalists"][row["chosen"]]
+        single = next((one for one in row["finalists"] if "single" in one["from"]), chosen)
+        for name, point in zip(shares, (chosen, single, None), strict=True):
+            own = [_share(run["kernel"], cca, is_default=point is None) for run in (point or chosen)["runs"]]
+            shares[name] = np.append(shares[name], own)
+    lines = [f"retransmissions on the kernel, 1: the unmodified algorithm's; "
+             f"{counted(len(shares['the table']), 'run')} of each:",
+             *(f"    {name} {its.mean():.3f}" for name, its in shares.items())]  # fmt: skip
+    table, *others = shares.values()
+    for name, its in zip(list(shares)[1:], others, strict=True):
+        fewer, half = ratio(table, its)
+        lines.append(f"    the table over {name}: {fewer:.3f} ({fewer - half:.3f}-{fewer + half:.3f})")
+    return lines
+
+
+def _share(figures: Mapping[str, Any], cca: str, *, is_default: bool) -> float:
+    """The retransmissions of a run, or of the defaults on its case, over those of the unmodified algorithm there."""
+    references = figures["references"]
+    own = references[cca] if is_default else figures["retransmitted_pkts"]
+    # Where the kernel lacks the unmodified algorithm, the defaults take its place.
+    unmodified = next((pkts for name, pkts in references.items() if name != cca), references[cca])
+    return float(own / max(unmodified, LEAST_PKTS))
 
 
 def draw(rows: Sequence[Mapping[str, Any]], *, path: Path) -> None:
@@ -117,7 +167,7 @@ def draw(rows: Sequence[Mapping[str, Any]], *, path: Path) -> None:
 
     figure = new_figure(10, 4.6)
     runs = [run for row in rows for one in row["finalists"] for run in one["runs"]]
-    for axes, (name, title) in zip(figure.subplots(1, 2), PANELS, strict=True):
+    for axes, (name, _, title) in zip(figure.subplots(1, 2), figures_of(rows), strict=True):
         simulator, kernel = ([run[side][name] for run in runs] for side in ("simulator", "kernel"))
         axes.scatter(simulator, kernel, s=14, color=PALETTE[0], alpha=0.8, lw=0)
         most = 1.05 * max([*kernel, *simulator, 1e-3])

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,8 @@ from emulation.vm import lacking as lacking_for_guests
 from emulation.vm import runner as guest
 from emulation.vm.kernels import FULL_LINE, kernel_line
 from training.errors import TrainingError
-from training.objectives import Tally
+from training.objectives import Objective, Tally
+from training.objectives.retransmissions import LeastRetransmissions
 from training.verification.settings import RunnerName
 
 TRIES = 4
@@ -152,6 +153,18 @@ def require_runner(runner: RunnerName, cca: str) -> None:
         )
 
 
+def on_kernel(runner: RunnerName, objectives: Sequence[Objective]) -> list[Objective]:
+    """The objectives, compared with the defaults alone where the runner's kernel lacks the unmodified algorithm."""
+    if runner == "simulator":
+        return list(objectives)
+    has = (guest.guest_runner() if runner == "vm" else host.host_runner()).algorithms
+    return [
+        replace(one, unmodified=one.defaults)
+        if isinstance(one, LeastRetransmissions) and one.unmodified not in has else one
+        for one in objectives
+    ]  # fmt: skip
+
+
 def made_with(runner: RunnerName, cca: str) -> dict[str, str]:
     """The versions that runs are made with. A kept run of other versions is made anew."""
     if runner == "simulator":
@@ -167,17 +180,25 @@ def made_with(runner: RunnerName, cca: str) -> dict[str, str]:
 
 
 def _tally_json(scenario: Scenario, qos: QoS) -> dict[str, Any]:
-    """The counts of a run. Delays: (bin, packets) of each bin of compact_edges_us() that has packets."""
+    """The counts of a run. Delays: (bin, packets) of each bin of compact_edges_us() that has packets.
+
+    A file that was not complete at the end of the run counts as complete then, with the bytes that had arrived.
+    """
     duration_s = scenario.duration_s - scenario.warmup_s
+    goodput_bytes = round(qos.goodput_mbps * 125_000 * duration_s)
+    files = [transfer for flow in qos.flows for transfer in flow.transfers]
+    sent_pkts = qos.sent if files else qos.packets  # a policer drops packets in front of the link
+    if files:
+        duration_s = sum((its.complete_s or scenario.duration_s) - its.start_s for its in files)
     delays = qos.windows.delays().counts
     return {
         "duration_s": duration_s,
         "capacity_bytes": int(qos.windows.capacity_bytes.sum()),
         "delivered_bytes": int(qos.windows.delivered_bytes.sum()),
-        "goodput_bytes": round(qos.goodput_mbps * 125_000 * duration_s),
+        "goodput_bytes": goodput_bytes,
         "packets": qos.packets,
-        "sent_pkts": qos.packets,
-        "retransmitted_pkts": round(qos.retransmission_rate * qos.packets),
+        "sent_pkts": sent_pkts,
+        "retransmitted_pkts": round(qos.retransmission_rate * sent_pkts),
         "delays": [[int(at), int(delays[at])] for at in np.flatnonzero(delays)],
     }
 
@@ -209,10 +230,10 @@ def _tally_of_log(scenario: Scenario, log: TunnelLog) -> dict[str, Any]:
     }
 
 
-def tally_of(found: Mapping[str, Any], *, references: Mapping[str, Tally] | None = None) -> Tally:
-    """The tally of a kept run."""
+def tally_of(found: Mapping[str, Any], *, group: str, references: Mapping[str, Tally] | None = None) -> Tally:
+    """The tally of a kept run. group: of its case."""
     fields = dict(found["tally"])
     delays = np.zeros(len(compact_edges_us()), dtype=np.uint32)
     for at, packets in fields.pop("delays"):
         delays[at] = packets
-    return Tally(**fields, delays=delays, group="epoch", references=references or {})
+    return Tally(**fields, delays=delays, group=group, references=references or {})

@@ -26,7 +26,8 @@ class VerifySettings(StudyPart):
     finalists: int = Field(2, ge=1, le=8, description="points of each state and delay class, the simulator's choice "
                            "among them")  # fmt: skip
     runs: int = Field(3, ge=2, le=100, description="of each point; every run has a case of its own while there are any")
-    duration_s: float = Field(30.0, gt=0, le=3600, description="measured time of a run, at most; warm-up comes on top")
+    duration_s: float = Field(30.0, gt=0, le=3600, description="measured time of a run, at most, where warm-up comes "
+                              "on top; or the time for which a policer's rate carries the file")  # fmt: skip
     states: Annotated[int, Field(ge=1)] | tuple[State, ...] | None = Field(
         None, description="at most so many, spread over the states that train; or these; none: all that train"
     )
@@ -41,10 +42,9 @@ class VerifySettings(StudyPart):
         Raises:
             ValueError: with the field's name.
         """
-        if workload != "epochs":
+        if workload == "policed" and self.runner == "pantheon":
             raise ValueError(
-                f"verify: expected the workload epochs, got {workload}, whose paths have jitter, which Mahimahi lacks; "
-                "leave verify out"
+                "verify.runner: expected mahimahi, vm or simulator with the workload policed, got pantheon"
             )
         unknown = [state for state in self.states if state not in states] if isinstance(self.states, tuple) else []
         if unknown:

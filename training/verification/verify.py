@@ -5,8 +5,9 @@ The finalists of a state and class are the row that the search found, and the be
 the cases of the last stage, of: the state's points in all stages, the single set, and the rows of both neighbours on
 the first axis.
 
-The cases are epochs of the state that did not train, filled up with training ones. Each finalist runs on the same
-cases, so that differences are of pairs. The simulator runs them, too.
+Behind policers the single set is a finalist, and the defaults run, too, because the objective compares with them.
+
+Each finalist runs on the same cases (cases.py), so that differences are of pairs. The simulator runs them, too.
 
 Each finished run is a part of the study's journal. Runs on a real kernel are not deterministic: an ensemble with such
 runs has another digest each time, which its provenance says.
@@ -27,10 +28,11 @@ from training.evaluation.runner import CaseRunner
 from training.evaluation.tasks import Part
 from training.objectives import Objective, Pool, Tally, percentile_us
 from training.searches import Found, Point
+from training.verification.cases import as_simulated, kernel_cases
 from training.verification.choice import Choice, choose, quantile_of, ratio_95
-from training.verification.runs import VerifyTask, made_with, tally_of
+from training.verification.runs import VerifyTask, made_with, on_kernel, tally_of
 from training.verification.settings import VerifySettings
-from training.workloads import Case, Sample, State
+from training.workloads import Case, State
 
 if TYPE_CHECKING:
     from training.study.journal import Journal
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 PREFIX = "verify-"
 DIGITS = 6
 # Smaller figures count as this in a ratio. Mahimahi counts delays in whole ms.
-LEAST = {"throughput_mbps": 0.01, "delay_ms": 1.0}
+LEAST = {"throughput_mbps": 0.01, "delay_ms": 1.0, "retransmitted_pkts": 10.0}
 Parts = dict[str, Part]
 
 
@@ -70,22 +72,26 @@ class Verification:
         s = study.settings
         self._last = s.all_stages[-1]
         self._training = s.objective.objectives(s.cca, "training", margin_se=self._last.margin_se)
-        self._plain = s.objective.objectives(s.cca, "confirming", margin_se=0.0)
-        self._validation = s.objective.objectives(s.cca, "validation")
+        self._single = next(stage.name for stage in s.all_stages if not stage.group_by)
+        self._plain = on_kernel(settings.runner, s.objective.objectives(s.cca, "confirming", margin_se=0.0))
+        self._validation = on_kernel(settings.runner, s.objective.objectives(s.cca, "validation"))
         margin = -quantile_of(settings.confidence, settings.runs)
-        self._lenient = s.objective.objectives(s.cca, "confirming", margin_se=margin)
+        self._lenient = on_kernel(settings.runner, s.objective.objectives(s.cca, "confirming", margin_se=margin))
         self._runner = CaseRunner(s.cca, s.names, self._training, threads=study.threads)
+        self._beside = CaseRunner(s.cca, s.names, self._plain, threads=study.threads)
 
     def run(self, journal: Journal | None) -> tuple[Parts, dict[str, Any]]:
         """Make the runs that the journal does not hold; the parts with the chosen rows, and the provenance."""
         contests = [contest for state in self.states() for contest in self._contests(state)]
-        cases = {state: self._cases(state) for state in self.states()}
+        n_runs, duration_s = self._settings.runs, self._settings.duration_s
+        cases = {state: kernel_cases(self._study.workload, state, runs=n_runs, duration_s=duration_s)
+                 for state in self.states()}  # fmt: skip
         runs = self._run(contests, cases, journal)
         parts, rows = dict(self._parts), []
         for contest in contests:
             its = cases[contest.state]
             points = [each.found.point for each in contest.finalists]
-            real = [self._tallies(contest, p, runs) for p in points]
+            real = [self._tallies(contest, p, its, runs) for p in points]
             choice = choose(real, objective=self._plain[contest.delay_class],
                             lenient=self._lenient[contest.delay_class],
                             confidence=self._settings.confidence)  # fmt: skip
@@ -132,6 +138,9 @@ class Verification:
             requests = [Request(point, self._training[delay_class]) for point in others]
             scores = Evaluator(self._runner, cases, rounds=(1.0,)).evaluate(requests) if others else []
             ranked = sorted(map(Found, others, scores), key=lambda found: found.score.rank)
+            if self._study.settings.cca in self._plain[delay_class].references:
+                # The defaults run anyway: the table, the single set and the defaults are compared on the kernel.
+                ranked.sort(key=lambda found: self._single not in origins[found.point])
             found = [row, *ranked][: self._settings.finalists]
             yield Contest(state, delay_class, tuple(Finalist(f, tuple(origins[f.point])) for f in found))
 
@@ -146,23 +155,6 @@ class Verification:
             of = "" if one == state else f" of state {'/'.join(map(str, one))}"
             origins.setdefault(point, []).append(f"{stage.name}{of}")
         return origins
-
-    def _cases(self, state: State) -> list[Case]:
-        """A case for each run. Round trips are even whole ms, which Mahimahi requires."""
-        s, workload = self._settings, self._study.workload
-        found = workload.cases([state], "confirming", Sample(maximum=s.runs))
-        trained = workload.cases([state], "training", Sample())
-        lacking = min(max(s.runs - len(found), 0), len(trained))
-        found += [trained[(2 * i + 1) * len(trained) // (2 * lacking)] for i in range(lacking)]
-        return [self._shortened(found[n % len(found)]) for n in range(s.runs)]
-
-    def _shortened(self, case: Case) -> Case:
-        scenario = case.scenario
-        rtt_ms = max(2 * round(scenario.link.rtt_ms / 2), 2)
-        duration_s = min(scenario.duration_s, scenario.warmup_s + self._settings.duration_s)
-        link = scenario.link.model_copy(update={"rtt_ms": float(rtt_ms)})
-        shorter = scenario.model_copy(update={"link": link, "duration_s": duration_s})
-        return replace(case, key=f"{case.key}:{duration_s}:{rtt_ms}", scenario=shorter)
 
     def _trial(self, point: Point) -> Trial:
         s = self._study.settings
@@ -208,21 +200,21 @@ class Verification:
         """The algorithms, with their defaults, that the objective of a class compares with."""
         return [Trial(name) for name in self._plain[contest.delay_class].references]
 
-    def _tallies(self, contest: Contest, point: Point, runs: Mapping[str, Any]) -> list[Tally]:
+    def _tallies(self, contest: Contest, point: Point, cases: Sequence[Case], runs: Mapping[str, Any]) -> list[Tally]:
         """The runs of a point, with those of the algorithms that it is compared with, in the order of the cases."""
 
-        def run(trial: Trial, number: int) -> Any:
-            return runs[self._run_name(contest.state, trial, number)]
+        def tally(trial: Trial, case: Case, number: int, references: Mapping[str, Tally]) -> Tally:
+            found = runs[self._run_name(contest.state, trial, number)]
+            return tally_of(found, group=case.group, references=references)
 
-        rivals = self._rivals(contest)
         return [
-            tally_of(run(self._trial(point), n), references={one.cca: tally_of(run(one, n)) for one in rivals})
-            for n in range(self._settings.runs)
+            tally(self._trial(point), case, n, {one.cca: tally(one, case, n, {}) for one in self._rivals(contest)})
+            for n, case in enumerate(cases)
         ]
 
     def _simulated(self, cases: Sequence[Case], points: Sequence[Point]) -> list[list[Tally]]:
         """The simulator's tallies of the same runs: [point][case]."""
-        found = self._runner.run(cases, points)
+        found = self._beside.run([as_simulated(case) for case in cases], points)
         return [[row[at] for row in found] for at in range(len(points))]
 
     def _row(
@@ -278,13 +270,18 @@ def run_in_turn(tasks: Sequence[VerifyTask], keep: Any) -> None:
             width = min(width + 1, most)
 
 
-def case_figures(tally: Tally, *, percentile: int) -> dict[str, float]:
-    """The figures of a run: throughput of the link, goodput, and the percentile of the queueing delay."""
+def case_figures(tally: Tally, *, percentile: int) -> dict[str, Any]:
+    """The figures of a run: throughput of the link, goodput, the percentile of the queueing delay, retransmissions.
+
+    references: the retransmissions of the algorithms that it is compared with, on the same case.
+    """
     delay_us = percentile_us(tally.delays, compact_edges_us(), share=percentile / 100)
     return {
         "throughput_mbps": round(tally.delivered_bytes * 8e-6 / tally.duration_s, DIGITS),
         "goodput_mbps": round(tally.goodput_bytes * 8e-6 / tally.duration_s, DIGITS),
         "delay_ms": round(delay_us / 1000, DIGITS),
+        "retransmitted_pkts": tally.retransmitted_pkts,
+        "references": {name: its.retransmitted_pkts for name, its in tally.references.items()},
     }
 
 

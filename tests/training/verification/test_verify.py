@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from links import recording, study
-from small import small
+from small import policed, small
 
 from emulation.mahimahi.translate import Runner
 from emulation.run.measures import Trial
@@ -25,7 +25,8 @@ from training.progress import Progress
 from training.reports.cli import report
 from training.study import Journal, Study
 from training.verification import verify
-from training.verification.runs import VerifyTask
+from training.verification.cases import kernel_cases
+from training.verification.runs import VerifyTask, tally_of
 
 RECORDINGS = [recording("a", seed=1), recording("b", seed=2)]
 FAST_STATE = [4]
@@ -156,9 +157,48 @@ def test_a_verification_that_does_not_fit_the_study_is_refused(changes: dict[str
         verified(**changes)
 
 
-def test_a_workload_whose_paths_mahimahi_lacks_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"verify: expected the workload epochs, got policed, whose paths have jitter"):
-        small(verify=VERIFY)
+def test_policed_files_are_not_verified_over_pantheon() -> None:
+    with pytest.raises(ValueError, match=r"verify.runner: expected mahimahi, vm or simulator .* got pantheon"):
+        small(verify={**VERIFY, "runner": "pantheon"})
+
+
+def test_a_file_behind_a_policer_becomes_one_that_mahimahi_runs() -> None:
+    [short, other] = kernel_cases(policed(), (0, 1), runs=2, duration_s=4)
+    assert short.key != other.key
+    scenario = short.scenario
+    [flow], [policer] = scenario.flows, scenario.link.before
+    assert flow.size_bytes == short.capacity_bytes == round(policer.bucket_bytes + 4 * short.limit_mbps * 125_000)
+    assert scenario.link.delays is not None
+    assert not scenario.link.behind
+    assert scenario.link.delays.most_rtt_ms - scenario.link.rtt_ms == pytest.approx(2, abs=0.02)
+    assert scenario.duration_s == pytest.approx(1.6 * 4 + 3)
+
+
+def test_policed_rows_are_compared_with_the_single_set_and_the_defaults(tmp_path: Path) -> None:
+    settings = small(verify={**VERIFY, "states": 1, "runs": 2, "duration_s": 4})
+    ensemble = Study(settings, RECORDINGS, threads=2).run()
+    [row] = ensemble.provenance["verified"]["rows"]
+    chosen, single = row["finalists"]
+    assert "single" in [*chosen["from"], *single["from"]]
+    for run in [*chosen["runs"], *single["runs"]]:
+        assert set(run["kernel"]["references"]) == {"bbr", "rtcp_bbr"}
+    file = tmp_path / "rtcp.json"
+    ensemble.save(file)
+    shown = CliRunner().invoke(report, ["verify", str(file)], env={"COLUMNS": "80"}).output
+    shares = [run["kernel"]["references"]["rtcp_bbr"] / max(run["kernel"]["references"]["bbr"], 10)
+              for run in chosen["runs"]]  # fmt: skip
+    assert f"the defaults {np.mean(shares):.3f}" in shown
+
+
+def test_this_machines_kernel_runs_a_policed_file(program: None) -> None:
+    del program
+    [case] = kernel_cases(policed(), (0, 1), runs=1, duration_s=3)
+    kept: dict[str, Any] = {}
+    VerifyTask("it", "mahimahi", Trial("rtcp_bbr"), (case.scenario,), (0,)).run(kept.__setitem__, width=1)
+    found = tally_of(kept["it-0"], group=case.group)
+    assert found.retransmitted_pkts > 0
+    assert found.goodput_bytes == pytest.approx(case.capacity_bytes, rel=0.02)
+    assert found.goodput_bytes_per_s * 8e-6 > 0.9 * case.limit_mbps
 
 
 def test_a_runner_that_lacks_the_algorithm_is_refused_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
