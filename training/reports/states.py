@@ -174,11 +174,15 @@ def policed_lines(figures: dict[str, Any]) -> list[str]:
         *_table((*PLACE, "theta", "eta", "gamma", *POLICED_SCHEMES), [*shares, ("all", *[""] * 4, *_shares(every))]),
         "in %: fewer than the paper, goodput over its, and goodput after a raised limit",
         *_table((*PLACE, "fewer", "goodput", "raised", "paper's", ""), [*compared, ("all", "", *_compared(every))]),
-        "without a limit, taken for limited:",
-        *_table(
-            ("RTT ms", "clients", *POLICED_SCHEMES, "share %", ""), [_unlimited(row) for row in figures["unlimited"]]
-        ),
+        *_unlimited_lines(figures["unlimited"]),
     ]
+
+
+def _unlimited_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
+    if not rows:
+        return []
+    table = _table(("RTT ms", "clients", *POLICED_SCHEMES, "share %", ""), [_unlimited(row) for row in rows])
+    return ["without a limit, taken for limited:", *table]
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -96,10 +96,10 @@ def evaluate(
     progress_file: Path | None,
     **choices: int,
 ) -> None:
-    """Run flows over whole recordings with an ensemble of GR that adapts online.
+    """Run flows over whole recordings with an ensemble that they follow.
 
-    The table compares it with the best single parameter set of each target, and with the defaults. For ensembles of
-    R-TCP and ROCCET use `ccatune report states`.
+    The table compares it with the best single parameter set of each target, and with the defaults. An ensemble without
+    delay targets, as one of R-TCP, is compared in its own states instead, as by `ccatune report states`.
 
     \b
     Example:
@@ -114,7 +114,7 @@ def evaluate(
     from training.progress import Terminal
     from training.reports.gain import gain_figure, gain_lines, level_lines
     from training.validation.recordings import Path as LinkPath
-    from training.validation.recordings import require_targets, seconds_of, validate
+    from training.validation.recordings import has_targets, require_targets, seconds_of, validate
     from training.workloads.paths import read_paths
 
     if plot is not None:
@@ -147,6 +147,13 @@ def evaluate(
                  progress_file=progress_file)  # fmt: skip
         return
 
+    is_plain = (path, plot, require) == (LinkPath(), None, None) and not (require_gain or levels or skip_bad)
+    if is_plain and not has_targets(ensemble):
+        from training.reports.states import states
+
+        click.get_current_context().invoke(states, file=file, paths=paths, part=part, datasets=datasets,
+                                           most_threads=threads, as_json=as_json)  # fmt: skip
+        return
     require_targets(ensemble)
     if require is not None and len(require) != len(ensemble.classes):
         raise click.UsageError(f"--require: expected {len(ensemble.classes)} shares, got {len(require)}")

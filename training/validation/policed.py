@@ -99,7 +99,8 @@ def validate_policed(
         rows.append({**places_of(study, state), "values": ensemble.row(state, 0), **comparison.state_row(by_kind)})
         progress(1.0)
     unlimited = []
-    for rtt in range(ensemble.axes[0].count):
+    # A study without such downloads has no recordings either.
+    for rtt in range(ensemble.axes[0].count if workload.needs_recordings else 0):
         without = cases.without_limit(rtt, count=4 * runs, purpose="validation")
         rtt_ms = places_of(study, (rtt, 0))["rtt_ms"]
         unlimited.append({"rtt_ms": rtt_ms, **comparison.false_row(comparison.run(without))})

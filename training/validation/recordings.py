@@ -288,14 +288,23 @@ def _flow_figures(
     }
 
 
+def has_targets(ensemble: Ensemble) -> bool:
+    """Whether all classes of the ensemble have a delay target, and its levels are of throughput.
+
+    Raises:
+        TrainingError: the ensemble has no study.
+    """
+    study = study_of(ensemble)
+    return study.objective.has_boundary and "throughput" in study.levels
+
+
 def require_targets(ensemble: Ensemble) -> None:
     """Refuse an ensemble whose classes do not all have a delay target.
 
     Raises:
         TrainingError: the ensemble has no study, or its study has another objective or no axis of throughput.
     """
-    study = study_of(ensemble)
-    if not study.objective.has_boundary or "throughput" not in study.levels:
+    if not has_targets(ensemble):
         raise TrainingError(
             f"ensemble {ensemble.digest}: expected one whose classes all have a delay target, got one of "
             f"{ensemble.cca} with another objective; `ccatune report states` validates it"
