@@ -73,7 +73,7 @@ class Flow:
 
     name: str
     source: str
-    kind: Literal["capture", "ss", "observe"]
+    kind: Literal["capture", "ss", "observe", "acks"]
     steps: NDArray[np.void] = field(repr=False)
     sends: NDArray[np.void] | None = field(default=None, repr=False)
     transfers_us: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64), repr=False)
@@ -90,6 +90,11 @@ class Flow:
         for column in ("time_us", "delivered_bytes", "lost_pkts"):
             if bool((self.steps[column][1:] < self.steps[column][:-1]).any()):
                 raise TrainingError(f"{self.name}: expected {column} that never decreases, got one that does")
+
+    @property
+    def has_each_ack(self) -> bool:
+        """Whether a row stands for an ACK, and its RTT for a packet. Of samples of ACKs some may be missing."""
+        return self.kind in {"capture", "acks"}
 
     @property
     def duration_s(self) -> float:

@@ -25,8 +25,8 @@ INCLUDE_OBJECT(acks, "acks.bpf.o")
 struct reading {
 	struct bpf_object *object;
 	struct ring_buffer *ring;
-	struct acks_record *records;	/* room for a full ring */
-	u64 n;
+	struct acks_record *records;	/* as many as fill the ring */
+	u64 n, most;
 };
 
 static int take(void *to, void *data, size_t bytes)
@@ -35,7 +35,8 @@ static int take(void *to, void *data, size_t bytes)
 
 	if (bytes >= sizeof(*r->records))
 		memcpy(&r->records[r->n++], data, sizeof(*r->records));
-	return 0;
+	/* The programs may add faster than this reads. The rest waits for the next answer. */
+	return r->n < r->most ? 0 : -EAGAIN;
 }
 
 static int map_of(const struct reading *r, const char *name)
@@ -74,7 +75,8 @@ static int load_acks(struct reading *r, u32 ring_bytes)
 	int err;
 
 	r->object = bpf_object__open_mem(object_acks, (size_t)(object_acks_end - object_acks), NULL);
-	r->records = calloc(ring_bytes / sizeof(*r->records) + 1, sizeof(*r->records));
+	r->most = ring_bytes / sizeof(*r->records);
+	r->records = calloc(r->most, sizeof(*r->records));
 	if (!r->object || !r->records)
 		return r->object ? -ENOMEM : -errno;
 	err = bpf_map__set_max_entries(bpf_object__find_map_by_name(r->object, "ring"), ring_bytes);
@@ -132,7 +134,7 @@ static int answer(struct reading *r)
 
 	r->n = 0;
 	err = ring_buffer__consume(r->ring);
-	if (err < 0)
+	if (err < 0 && err != -EAGAIN)
 		return err;
 	err = bpf_map_lookup_elem(map_of(r, "counts"), &place, &counts);
 	if (err)
