@@ -243,10 +243,12 @@ def _limits(table: _Table, delivered: NDArray[np.int64]) -> NDArray[np.uint8]:
             for name in ("busy_us", "rwnd_limited_us", "sndbuf_limited_us")
         )
         idle = dt - busy
-        if table.kind == "ss":
-            # A time stands before a list, which takes ss a while that varies. Where data waits at both ends of an
-            # interval, a shorter idle time than half of it is more likely an error of its times.
-            idle = np.where(_waits_at_both(table), np.maximum(idle - dt // 2, 0), idle)
+        if table.kind != "observe":
+            # A time stands before a list, which takes ss a while that varies. That of an ACK's sample is the ACK's,
+            # but its clocks are read a while after that. Where data waits at both ends of an interval, a shorter idle
+            # time than half of it is more likely an error of its times.
+            waits = table.get("notsent_bytes") > 0
+            idle = np.where(waits[1:] & waits[before], np.maximum(idle - dt // 2, 0), idle)
         others = np.stack([idle, receiver, buffer])
         kinds = np.array([Limit.APPLICATION, Limit.RECEIVER, Limit.SEND_BUFFER], np.uint8)
         is_network = others.sum(axis=0) <= _TOLERANCE * dt + _JIFFY_US
