@@ -67,7 +67,7 @@ def _ack(values: tuple[int, ...]) -> Ack:
 class Acks:
     """The running program. One thread may use it. All methods raise ObserveError where it fails.
 
-    over_limit, ring_full: ACKs that were not sampled since the start, by cause, as of the last `drain`.
+    over_limit, lost: ACKs that were not sampled since the start, by cause, as of the last `drain`.
     """
 
     def __init__(self, *, share: float, most_per_s: int, every_s: float, ports: Sequence[int] = ()) -> None:
@@ -75,7 +75,7 @@ class Acks:
 
         most_per_s: samples in a second; those beyond are left out. ports: local ports, none for all.
         """
-        self.over_limit = self.ring_full = 0
+        self.over_limit = self.lost = 0
         program = find_program()
         if program is None:
             raise ObserveError(
@@ -121,7 +121,7 @@ class Acks:
 
     def _answer(self, limit_s: float) -> bytes:
         until_s = time.monotonic() + limit_s
-        records, record_bytes, self.over_limit, self.ring_full = _HEAD.unpack(self._read(_HEAD.size, until_s))
+        records, record_bytes, self.over_limit, self.lost = _HEAD.unpack(self._read(_HEAD.size, until_s))
         if record_bytes != _RECORD.size:
             raise ObserveError(
                 f"{PROGRAM}: expected records of {_RECORD.size} bytes, got {record_bytes}; install the version that "

@@ -238,7 +238,7 @@ class Sampler:
             if ack.time_us <= end_us:
                 self._take_ack(ack)
         self._waiting = [ack for ack in self._waiting if ack.time_us > end_us]
-        self.counts.acks_over_limit, self.counts.acks_lost = self._acks.over_limit, self._acks.ring_full
+        self.counts.acks_over_limit, self.counts.acks_lost = self._acks.over_limit, self._acks.lost
         return {ack.cookie for ack in self._waiting}
 
     def _take_ack(self, ack: Ack) -> None:
