@@ -118,6 +118,8 @@ def _lines(name: str, figures: dict[str, Any]) -> list[str]:
         f"{name}: {figures['runs']} runs, {'holds' if _holds(figures) else 'differs'}",
         f"  known {figures['known_share']:.1%} of the time, backlogged in truth {figures['busy_share']:.1%}, "
         f"in pieces {figures['kept_share']:.1%}",
+        f"  {figures['resolution_ms']:.1f} ms between rows; median error of a known second "
+        f"{figures['second_error'] or 0:.2%}",
         f"  rate within 10 %: known seconds {share(figures['known_seconds'])}; "
         f"backlogged seconds {share(figures['busy_seconds'])}",
         f"  mean known rate over mean true rate {figures['bias']['mean'] or 0:.3f} ± "
