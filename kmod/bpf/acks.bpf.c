@@ -131,11 +131,17 @@ static inline void put_counters(struct acks_record *r, const struct tcp_sock *tp
 	r->last_rtt_us = tp->rack.rtt_us;
 }
 
-/* The kernel has a clock for each of busy (1), receiver (2) and send buffer (3); one runs. */
-static inline void put_clocks(struct acks_record *r, const struct tcp_sock *tp, u64 us_per_jiffy)
+/*
+ * The kernel has a clock for each of busy (1), receiver (2) and send buffer (3); one runs. They are
+ * read lag_us after the sample's time, so the one that runs is set back.
+ */
+static inline void put_clocks(struct acks_record *r, const struct tcp_sock *tp, u64 us_per_jiffy,
+			      u64 lag_us)
 {
 	u32 type = BPF_CORE_READ_BITFIELD(tp, chrono_type);
-	u32 since = tcp_jiffies32 - tp->chrono_start;
+	u32 ran = tcp_jiffies32 - tp->chrono_start;
+	u64 lag = us_per_jiffy ? lag_us / us_per_jiffy : 0;
+	u64 since = ran > lag ? ran - lag : 0;
 	u64 receiver = tp->chrono_stat[1] + (type == 2 ? since : 0);
 	u64 buffer = tp->chrono_stat[2] + (type == 3 ? since : 0);
 	u64 busy = tp->chrono_stat[0] + (type == 1 ? since : 0) + receiver + buffer;
@@ -173,7 +179,7 @@ static inline void put_ends(struct acks_record *r, struct sock *sk, const struct
 }
 
 static inline void put(struct acks_counts *c, const struct acks_settings *s, struct sock *sk,
-		       const struct tcp_sock *tp, u64 cookie)
+		       const struct tcp_sock *tp, u64 cookie, u64 now_us)
 {
 	struct acks_record *r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
 
@@ -184,7 +190,8 @@ static inline void put(struct acks_counts *c, const struct acks_settings *s, str
 	r->time_us = tp->delivered_mstamp;
 	r->cookie = cookie;
 	put_counters(r, tp);
-	put_clocks(r, tp, s->us_per_jiffy);
+	put_clocks(r, tp, s->us_per_jiffy,
+		   now_us > tp->delivered_mstamp ? now_us - tp->delivered_mstamp : 0);
 	put_ends(r, sk, tp);
 	/* The reader looks at times of its own. */
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
@@ -211,7 +218,7 @@ static inline int sample(struct sock *sk)
 	if (is_over_limit(c, s, now_ns))
 		__sync_fetch_and_add(&c->over_limit, 1);
 	else
-		put(c, s, sk, tp, cookie);
+		put(c, s, sk, tp, cookie, now_ns / 1000);
 	return 0;
 }
 

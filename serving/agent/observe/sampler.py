@@ -175,6 +175,8 @@ class Sampler:
         self._known: set[int] | None = None
         self._opened = 0
         self._begun_ns = self._written_us = 0
+        # When all connections were sampled last, by CLOCK_MONOTONIC.
+        self._sampled_us = 0
 
     def run(self, stop: threading.Event) -> None:
         """Sample until `stop` is set."""
@@ -238,6 +240,7 @@ class Sampler:
             if ack.time_us <= end_us:
                 self._take_ack(ack)
         self._waiting = [ack for ack in self._waiting if ack.time_us > end_us]
+        self._sampled_us = end_us
         self.counts.acks_over_limit, self.counts.acks_lost = self._acks.over_limit, self._acks.lost
         return {ack.cookie for ack in self._waiting}
 
@@ -245,7 +248,9 @@ class Sampler:
         one = self._chosen.get(ack.cookie)
         if one is None and not self._is_admitted(ack):
             return
-        # An ACK that was learnt of late, as the last one before a pause, does not go back before what is written.
+        # The last ACK before a pause is learnt of after the pause. The sample of all connections has it already.
+        if one is not None and ack.time_us <= self._sampled_us:
+            return
         self._tick(ack.time_us - self._begun_ns // 1000)
         if one is None:
             is_new = self._known is not None and ack.cookie not in self._known
