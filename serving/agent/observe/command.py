@@ -39,6 +39,7 @@ from serving.agent.state import agent_version
 DEFAULT_CONFIG = Path("/etc/ccatune/observe.toml")
 DEFAULT_FOLDER = Path("/var/lib/ccatune-observe")
 _UNIT = "ccatune-observe.service"
+_UNIT_OF_ACKS = "ccatune-observe-acks.service"
 _SIZE = re.compile(r"([1-9][0-9]{0,8})([KMGT]?)")
 _LEAST_KEEP_BYTES = 1 << 16
 _STATUS_EVERY_S = 1.0
@@ -86,15 +87,14 @@ class _FiniteRange(click.FloatRange):
         return number
 
 
-_NOT_IN_FILE = frozenset({"seconds", "to_stdout", "as_json"})
+_NOT_IN_FILE = frozenset({"seconds", "to_stdout", "as_json", "unit"})
 
 
-def _print_unit(ctx: click.Context, _parameter: click.Parameter, is_requested: bool) -> None:  # noqa: FBT001 (click)
-    if is_requested:
-        from importlib import resources
+def _print_unit(*, acks: bool) -> None:
+    from importlib import resources
 
-        echo(resources.files("serving.agent").joinpath(_UNIT).read_text(encoding="utf-8").rstrip("\n"))
-        ctx.exit()
+    for name in (_UNIT, _UNIT_OF_ACKS) if acks else (_UNIT,):
+        echo(resources.files("serving.agent").joinpath(name).read_text(encoding="utf-8").rstrip("\n"))
 
 
 def _option(name: str, text: str, *, key: str = "", **how: Any) -> Callable[[_Function], _Function]:
@@ -150,8 +150,7 @@ def _options(function: _Function) -> _Function:
         click.option("--seconds", type=_FiniteRange(0, _MOST_S, min_open=True), help="Stop after so many seconds."),
         click.option("--stdout", "to_stdout", is_flag=True, help="Print the samples, and write no files."),
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-        click.option("--unit", is_flag=True, is_eager=True, expose_value=False, callback=_print_unit,
-                     help="Print the systemd unit, and exit."),
+        click.option("--unit", is_flag=True, help="Print the systemd unit, with --acks its rights, too, and exit."),
     ]  # fmt: skip
     for option in reversed(options):
         function = option(function)
@@ -162,8 +161,8 @@ def _options(function: _Function) -> _Function:
 @_options
 def observe(
     *, folder: Path, keep: int, ports: Sequence[int], hashed: bool, prefix_v4: int, prefix_v6: int, to: str | None,
-    seconds: float | None, to_stdout: bool, as_json: bool, share: float, every_ms: int, find_s: float, most: int,
-    algorithms: Sequence[str], acks: bool, most_acks: int, loopback: bool, peer_ports: bool, **registry: Any,
+    seconds: float | None, to_stdout: bool, as_json: bool, unit: bool, share: float, every_ms: int, find_s: float,
+    most: int, algorithms: Sequence[str], acks: bool, most_acks: int, loopback: bool, peer_ports: bool, **registry: Any,
 ) -> None:  # fmt: skip
     """Sample TCP connections of this server, and keep what was seen for training and advice.
 
@@ -181,6 +180,9 @@ def observe(
       ccatune observe --acks --share 0.001 --seconds 600 --folder observed
       ccatune observe --unit > /etc/systemd/system/ccatune-observe.service
     """
+    if unit:
+        _print_unit(acks=acks)
+        return
     if len(ports) > MOST_PORTS:
         raise SettingsError(f"port: expected at most {MOST_PORTS} of them, got {len(ports)}")
     with contextlib.ExitStack() as stack:

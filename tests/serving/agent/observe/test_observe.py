@@ -266,6 +266,12 @@ def test_samples_of_acks_without_the_program_are_refused_by_a_clear_word(
     assert "got 0; install the version" in capsys.readouterr().err
 
 
+def test_the_unit_has_the_rights_for_samples_of_acks_only_with_them(capsys: pytest.CaptureFixture[str]) -> None:
+    for options, rights in (["--unit"], 0), (["--unit", "--acks"], 1), (["--acks", "--unit"], 1):
+        assert cli.run(["observe", *options]) == 0
+        assert capsys.readouterr().out.count("\nAmbientCapabilities=CAP_BPF CAP_PERFMON\n") == rights
+
+
 def test_a_settings_file_has_the_names_of_the_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "observe.toml"
     config.write_text('share = 1.0\nkeep = "1M"\nports = [1]\nloopback = true\n', encoding="ascii")
