@@ -172,16 +172,44 @@ def objects_of(pid: int) -> set[tuple[str, int]]:
     return found
 
 
-def test_a_kill_leaves_no_program_in_the_kernel(tmp_path: Path) -> None:
+def loaded_by(process: subprocess.Popen[str]) -> set[tuple[str, int]]:
+    """Wait until the command has loaded its program, and return the objects."""
     loaded: set[tuple[str, int]] = set()
     deadline_s = time.monotonic() + 60
+    while {kind for kind, _ in loaded} != {"map", "prog"}:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+        with contextlib.suppress(FileNotFoundError):
+            loaded = objects_of(process.pid)
+    return loaded
+
+
+def test_a_connection_between_two_listings_is_sampled_to_its_last_byte(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        options = ["--acks", "--loopback", "--find-s", "3600", "--port", str(listener.getsockname()[1])]
+        with observe(tmp_path, *options) as process:
+            loaded_by(process)
+            # The only listing comes first.
+            time.sleep(1)
+            with socket.create_connection(listener.getsockname()) as client:
+                with listener.accept()[0] as server:
+                    server.sendall(bytes(200_000))
+                client.recv(200_000, socket.MSG_WAITALL)
+                time.sleep(0.5)
+            process.send_signal(signal.SIGTERM)
+            counts = json.loads(process.communicate(timeout=20)[0])
+    (flow,) = read_observations(files_in(tmp_path)).flows
+    # The kernel counts the FIN as a byte.
+    assert (flow.ends.is_new, flow.ended, flow.last[0]) == (True, "closed", 200_001)
+    assert (counts["flows"], counts["acks"] >= 1, counts["new"]) == (1, True, 0)
+
+
+def test_a_kill_leaves_no_program_in_the_kernel(tmp_path: Path) -> None:
     with observe(tmp_path, "--acks") as process:
-        while {kind for kind, _ in loaded} != {"map", "prog"} and time.monotonic() < deadline_s:
-            with contextlib.suppress(FileNotFoundError):
-                loaded = objects_of(process.pid)
+        loaded = loaded_by(process)
         assert loaded <= kernel_objects()
         process.kill()
-    assert {kind for kind, _ in loaded} == {"map", "prog"}
+    deadline_s = time.monotonic() + 10
     while kernel_objects() & loaded and time.monotonic() < deadline_s:
         time.sleep(0.1)
     assert not kernel_objects() & loaded
