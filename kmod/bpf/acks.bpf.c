@@ -123,7 +123,7 @@ static inline void put_counters(struct acks_record *r, const struct tcp_sock *tp
 	r->mss_bytes = tp->mss_cache;
 	r->rtt_us = tp->srtt_us >> 3;
 	r->min_rtt_us = tcp_min_rtt(tp);
-	/* The product is below 2^32 packets x 2^17 bytes x 2^20 only in theory; packets are < 2^20. */
+	/* A rate sample has less than 2^24 packets, so the product is below 2^24 x 2^16 x 2^20. */
 	r->delivery_rate_bytes_per_s =
 		interval_us ? (u64)rate * tp->mss_cache * 1000000 / interval_us : 0;
 	r->is_app_limited = BPF_CORE_READ_BITFIELD(tp, rate_app_limited);
