@@ -6,7 +6,8 @@ of this package reads flows alone, and so works on any of these sources.
 
 A flow is one direction of a TCP connection: the data of one sender. Times are us since the flow's first row or packet.
 
-    steps    what the sender learnt, in order of time: one row an ACK in a capture, one row a sample in a log
+    steps    what the sender learnt, in order of time: one row an ACK in a capture, one row a sample in a log (which may
+             be that of an ACK)
     sends    every transmission, in order of time; captures only
 
 Counters of steps are cumulative and never decrease. A log of samples has fewer facts than a capture: a field that a

@@ -4,7 +4,7 @@
 A flow shows the capacity of its bottleneck only while packets wait there. Let q_i = RTT_i - base RTT be the queueing
 delay that row i shows. The packet of that sample waited for q_i, so the bottleneck was busy in
 
-    (t_i - q_i, t_i]                                                  of the sender's time, in a capture
+    (t_i - q_i, t_i]                               of the sender's time, in a capture or in samples of ACKs
 
 The capacity there is what was delivered, in wire bytes, over the time. Everywhere else it is unknown, and what was
 delivered is a lower bound. A log of samples has the smoothed RTT, once per row. There, the time between two rows is
