@@ -12,7 +12,7 @@ A file is gzip of lines of ASCII text. `zcat` shows it. The first line is JSON, 
 
 and each further line is one of
 
-    t DELTA                  a sample of all connections, so many us after the sample before it
+    t DELTA                  a sample of all connections, so many us after the sample before it, or that of one ACK
     f ID {...}               a connection, with the keys of `Ends`; all its columns are 0 until its next row
     ID a1448 c-2 ...         its row in this sample: for each column that changed its letter and the difference
     e ID WORD                it is no longer sampled, and why: closed, or left_out
@@ -48,7 +48,7 @@ VERSION: Final = 1
 SUFFIX: Final = ".gz"
 UNFINISHED: Final = SUFFIX + ".part"
 # The letter of each column, its name, and the place in the kernel's struct tcp_info that it is read from: the offset,
-# and the code of `struct`. The last six are figures of the algorithms BBR and Vegas.
+# and the code of `struct`. Those of BBR and Vegas are in structures of their own. Only an ACK's sample has the last.
 COLUMNS: Final[tuple[tuple[str, str, int, str], ...]] = (
     ("a", "bytes_acked", 120, "Q"),
     ("s", "bytes_sent", 200, "Q"),
@@ -78,6 +78,7 @@ COLUMNS: Final[tuple[tuple[str, str, int, str], ...]] = (
     ("H", "bbr_cwnd_gain_q8", -1, ""),
     ("V", "vegas_rtt_us", -1, ""),
     ("W", "vegas_min_rtt_us", -1, ""),
+    ("L", "last_rtt_us", -1, ""),  # of the packet sent last among those that the ACK delivered
 )
 NAMES: Final = tuple(name for _, name, _, _ in COLUMNS)
 _N = len(NAMES)
@@ -101,6 +102,7 @@ class Facts:
     every_ms: time between two samples. find_s: time between two lists of connections, in which new ones are found.
     share: of the connections that is sampled. addresses: what was done to them, in words. ports: local ports, and
     algorithms: their names, to which the sampling was limited; none for all. version: of the program.
+    acks_per_s: the most samples of single ACKs in a second; 0 without such samples.
     """
 
     every_ms: int
@@ -110,6 +112,7 @@ class Facts:
     ports: Sequence[int] = ()
     algorithms: Sequence[str] = ()
     version: str = ""
+    acks_per_s: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,13 +175,14 @@ class Observations:
     """All connections of some files. is_cut: whether a file ends within a line, as after a crash.
 
     found, opened: new connections in the lists that were read, and those that the server opened meanwhile. Shorter
-    ones than the time between two lists are missing among those found.
+    ones than the time between two lists are missing among those found. has_acks: whether a file has samples of ACKs.
     """
 
     flows: list[Observed] = field(default_factory=list)
     is_cut: bool = False
     found: int = 0
     opened: int = 0
+    has_acks: bool = False
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -206,6 +210,7 @@ def read_observations(paths: Sequence[Path]) -> Observations:
     contents.sort(key=lambda one: (one.start_s, one.header["session"], one.header["file"]))
     found: dict[tuple[str, int], Observed] = {}
     for content in contents:
+        result.has_acks = result.has_acks or content.facts.acks_per_s > 0
         _Reading(content, found, result).read()
         result.is_cut = result.is_cut or content.is_cut
     result.flows = [one for one in found.values() if one.times_us]
@@ -251,7 +256,9 @@ class _Content:
             header = json.loads(first)
             if not isinstance(header, dict) or header.get("observations") != VERSION:
                 raise self.error(1, f"observations of version {VERSION}", first[:60])
-            self.facts = Facts(**{one.name: header[one.name] for one in fields(Facts)})
+            # Files of earlier versions have no `acks_per_s`.
+            known_facts = {one.name: header[one.name] for one in fields(Facts) if one.name != "acks_per_s"}
+            self.facts = Facts(**known_facts, acks_per_s=_natural(header.get("acks_per_s", 0)))
             self.session = str(header["session"])
             self.begin_us = _natural(header["begin_us"])
             # Of the session, whose clock does not follow a time of day that is set.

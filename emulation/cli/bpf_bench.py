@@ -219,7 +219,7 @@ def _shares(veth: _Veth, host: InBpf) -> dict[str, float]:
 def _costs(veth: _Veth, host: InBpf, others: set[int]) -> dict[str, float]:
     """Return the ns per ACK of each algorithm. others: numbers of the programs that are not measured."""
     figures: dict[str, float] = {}
-    with _counting_time():
+    with counting_time():
         if (cubic := _ns_of_kernels_cubic(veth)) is not None:
             figures["bpf_kernels_cubic_ns_per_ack"] = cubic
         for each in CONTENDERS:
@@ -268,7 +268,7 @@ def _programs() -> dict[int, tuple[str, int, int]]:
 
 
 @contextmanager
-def _counting_time() -> Iterator[None]:
+def counting_time() -> Iterator[None]:
     """Let the kernel count the time of BPF programs. It stops when the descriptor is closed, or this process ends."""
     try:
         descriptor = ctypes.CDLL("libbpf.so.1", use_errno=True).bpf_enable_stats(0)

@@ -16,6 +16,8 @@ from experiments.observed_links.judge import judge
 from experiments.observed_links.runs import (
     ALGORITHMS,
     LINK,
+    OBSERVED,
+    OBSERVED_ACKS,
     PATHS,
     SAMPLE_S,
     Observed,
@@ -28,7 +30,8 @@ from experiments.observed_links.runs import (
 from kmod.terminal import echo
 from training.options import as_json_option, enforce_option, traces_option
 
-SOURCES = {"simulator, captures": None, "simulator, samples": SAMPLE_S, "Mahimahi, samples": SAMPLE_S}
+SOURCES = {"simulator, captures": None, "simulator, samples": SAMPLE_S, "Mahimahi, samples": SAMPLE_S,
+           "Mahimahi, ACKs": None}  # fmt: skip
 LEAST_RIGHT = 0.8
 MOST_MEDIAN = {"throughput": 0.05, "p95_delay": 0.13}
 
@@ -38,13 +41,15 @@ MOST_MEDIAN = {"throughput": 0.05, "p95_delay": 0.13}
 @click.option("--work", type=click.Path(file_okay=False, path_type=Path), default=Path("build/observed-links"),
               show_default=True, help="Real runs are kept here, and not made again.")  # fmt: skip
 @click.option("--most", type=click.IntRange(0), help="Make at most so many real runs, of 30 s each.  [all]")
+@click.option("--acks", is_flag=True, help="Sample the real runs by `ccatune observe --acks`, too.")
 @click.option("--path", type=click.Choice(list(PATHS)), default="plain", show_default=True,
               help="Of the simulator: what disturbs the flows.")  # fmt: skip
 @traces_option
 @enforce_option
 @as_json_option
 def command(
-    *, only: str | None, work: Path, most: int | None, path: str, paths: tuple[Path, ...], enforce: bool, as_json: bool
+    *, only: str | None, work: Path, most: int | None, acks: bool, path: str, paths: tuple[Path, ...], enforce: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Observe CUBIC and BBR flows over 20 recorded links, rebuild the links, and compare.
 
@@ -53,14 +58,15 @@ def command(
     \b
     Example:
       python -m experiments observed-links --only simulator
-      python -m experiments observed-links --only mahimahi --most 9
+      python -m experiments observed-links --only mahimahi --most 9 --acks
     """
     found: dict[str, dict[str, Any]] = {}
     for source, sample_s in SOURCES.items():
         is_real = "Mahimahi" in source
-        if (only is not None and only not in source.lower()) or (is_real and path != "plain"):
+        of_acks = source == "Mahimahi, ACKs"
+        if (only is not None and only not in source.lower()) or (is_real and path != "plain") or of_acks > acks:
             continue
-        runs = _real_runs(paths, work, most) if is_real else [
+        runs = _real_runs(paths, work, most, acks=acks, of_acks=of_acks) if is_real else [
             simulated(scenario, sample_s=sample_s) for scenario in scenarios(paths, path=path)
         ]  # fmt: skip
         for cca in ALGORITHMS:
@@ -76,20 +82,22 @@ def command(
         sys.exit(1)
 
 
-def _real_runs(paths: tuple[Path, ...], work: Path, most: int | None) -> list[Observed]:
+def _real_runs(paths: tuple[Path, ...], work: Path, most: int | None, *, acks: bool, of_acks: bool) -> list[Observed]:
+    names = [OBSERVED, OBSERVED_ACKS] if acks else [OBSERVED]
     if lacks := lacking():
         raise EmulationError(f"mahimahi: {lacks}")
     work.mkdir(parents=True, exist_ok=True)
     runs, made = [], 0
     for scenario in scenarios(paths):
         folder = folder_of(scenario, work)
-        if not (folder / LINK).exists():
-            if most is not None and made >= most:
+        if not all((folder / name).exists() for name in (LINK, *names)):
+            # The second source of the same runs makes none.
+            if of_acks or (most is not None and made >= most):
                 continue
-            late_share = make_real(scenario, folder)
+            late_share = make_real(scenario, folder, names=names)
             made += 1
             echo(f"{scenario.name}: {late_share or 0:.2%} of the timers were late", err=True)
-        runs.append(real(scenario, folder))
+        runs.append(real(scenario, folder, name=names[-1] if of_acks else OBSERVED))
     return runs
 
 
@@ -110,6 +118,8 @@ def _lines(name: str, figures: dict[str, Any]) -> list[str]:
         f"{name}: {figures['runs']} runs, {'holds' if _holds(figures) else 'differs'}",
         f"  known {figures['known_share']:.1%} of the time, backlogged in truth {figures['busy_share']:.1%}, "
         f"in pieces {figures['kept_share']:.1%}",
+        f"  {figures['resolution_ms']:.1f} ms between rows; median error of a known second "
+        f"{figures['second_error'] or 0:.2%}",
         f"  rate within 10 %: known seconds {share(figures['known_seconds'])}; "
         f"backlogged seconds {share(figures['busy_seconds'])}",
         f"  mean known rate over mean true rate {figures['bias']['mean'] or 0:.3f} ± "

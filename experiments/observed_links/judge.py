@@ -100,7 +100,8 @@ def judge(runs: Sequence[Observed]) -> dict[str, Any]:
     columns = {name: np.concatenate([each[name] for each in seconds]) for name in seconds[0]}
     carries = columns["true"] > 0
     with np.errstate(invalid="ignore", divide="ignore"):
-        right = np.abs(columns["rebuilt"] / columns["true"] - 1) <= RATE_ERROR
+        errors = np.abs(columns["rebuilt"] / columns["true"] - 1)
+        right = errors <= RATE_ERROR
     known, busy = carries & (columns["known"] >= KNOWN), carries & (columns["busy"] >= BUSY)
     bias = np.array([
         float(each["rebuilt"][each["known"] >= KNOWN].mean() / each["true"].mean())
@@ -110,6 +111,8 @@ def judge(runs: Sequence[Observed]) -> dict[str, Any]:
         "runs": len(runs),
         "known_share": float(np.mean([link.known_share for link in links])),
         "busy_share": float(busy.mean()),
+        "resolution_ms": float(np.median([link.resolution_ms for link in links])),
+        "second_error": float(np.median(errors[known])) if known.any() else None,
         "known_seconds": _share(right[known]),
         "busy_seconds": _share(right[busy] & (columns["known"][busy] >= KNOWN)),
         "bias": {

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The runs: CUBIC and BBR flows over pieces of validation recordings, in the simulator and over Mahimahi.
 
-A real run is kept in a folder: the files of `ccatune observe`, and when each packet left the bottleneck and how long it
-had waited there, in ms of the scenario's time. A run that is there is not made again.
+A real run is kept in a folder: the files of `ccatune observe`, with --acks those of `ccatune observe --acks`, too, and
+when each packet left the bottleneck and how long it had waited there, in ms of the scenario's time. A run that is there
+is not made again.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ PATHS: dict[str, dict[str, Any]] = {
     "jitter-30": {"behind": (Jitter(max_ms=30),)}, "hold-40": {"behind": (Clock(least_ms=10, most_ms=40),)},
     "loss-0.1": {"loss": 0.001}, "codel": {"codel": Codel()},
 }  # fmt: skip
-OBSERVED, LINK = "observed", "link.json"
+OBSERVED, OBSERVED_ACKS, LINK = "observed", "observed-acks", "link.json"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -100,30 +101,28 @@ def simulated(scenario: Scenario, *, sample_s: float | None) -> Observed:
                     np.stack([ends_s - 1e-3, ends_s], axis=1))  # fmt: skip
 
 
-def make_real(scenario: Scenario, folder: Path) -> float | None:
+def make_real(scenario: Scenario, folder: Path, *, names: Sequence[str] = (OBSERVED,)) -> float | None:
     """Make a real run, keep it in a folder, and return the share of timers that were late.
 
-    `ccatune observe` samples it in the namespaces of the run.
+    `ccatune observe` samples it in the namespaces of the run, once for each of names, all at once: OBSERVED and
+    OBSERVED_ACKS.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    observed = folder / OBSERVED
-    observed.mkdir(parents=True)
+    folder.mkdir(parents=True)
     with kept_awake(), Watch(timers=True) as watch:
         process = RunProcess(to_job(scenario, host_runner()), limit_s=DURATION_S + 60)
-        observer = None
+        observers = []
         try:
             child = _child_of(process._process.pid)  # the first process of the namespaces
-            words = ["nsenter", "--net", "--target", child, "--", sys.executable, "-m", "serving.agent", "observe",
-                     "--folder", str(observed), "--share", "1", "--find-s", "0.2",
-                     "--every-ms", f"{SAMPLE_S * 1000:.0f}"]  # fmt: skip
-            observer = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL)
+            observers += [_observer(child, folder / name, acks=name == OBSERVED_ACKS) for name in names]
             while not process.is_over:
                 time.sleep(0.05)
-            observer.terminate()
-            observer.wait(20)
+            for observer in observers:
+                observer.terminate()
+                observer.wait(20)
             result = process.result()
         finally:
-            if observer is not None:
+            for observer in observers:
                 observer.kill()
                 observer.wait()
             process.close()
@@ -135,6 +134,13 @@ def make_real(scenario: Scenario, folder: Path) -> float | None:
     }  # fmt: skip
     write_atomically(folder / LINK, json.dumps(kept).encode())
     return late
+
+
+def _observer(child: str, folder: Path, *, acks: bool) -> subprocess.Popen[bytes]:
+    words = ["nsenter", "--net", "--target", child, "--", sys.executable, "-m", "serving.agent", "observe",
+             "--folder", str(folder), "--share", "1", "--find-s", "0.2", "--every-ms", f"{SAMPLE_S * 1000:.0f}",
+             *(["--acks", "--most-acks", "20000"] if acks else [])]  # fmt: skip
+    return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL)
 
 
 def _child_of(pid: int) -> str:
@@ -150,10 +156,10 @@ def folder_of(scenario: Scenario, work: Path) -> Path:
     return work / f"{scenario.name}-{hashlib.sha256(canonical_text(scenario).encode()).hexdigest()[:12]}"
 
 
-def real(scenario: Scenario, folder: Path) -> Observed:
-    """Observe a real run that was kept."""
+def real(scenario: Scenario, folder: Path, *, name: str = OBSERVED) -> Observed:
+    """Observe a real run that was kept. name: OBSERVED or OBSERVED_ACKS."""
     kept = json.loads((folder / LINK).read_bytes())
     ends_ms = np.array(kept["departures_ms"], dtype=np.float64)
     busy_s = np.stack([ends_ms - np.array(kept["delays_ms"]), ends_ms], axis=1) / 1000
-    flow = max(read_samples(folder / OBSERVED), key=lambda flow: int(flow.steps["delivered_bytes"][-1]))
+    flow = max(read_samples(folder / name), key=lambda flow: int(flow.steps["delivered_bytes"][-1]))
     return Observed(flow, scenario, scenario.link.rtt_ms / 2000 + kept["begins_s"] - flow.start_s, busy_s)

@@ -41,11 +41,16 @@ enum { false, true };
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
+	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_F_NO_PREALLOC = 1u << 0,
 	BPF_F_MMAPABLE = 1u << 10,
 	BPF_F_INNER_MAP = 1u << 12,
 	BPF_NOEXIST = 1,
+	BPF_RB_NO_WAKEUP = 1u << 0,
+	BPF_SK_STORAGE_GET_F_CREATE = 1u << 0,
 };
 
 #include <bpf/bpf_helpers.h>
@@ -62,6 +67,22 @@ struct in6_addr {
 	} in6_u;
 };
 
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+typedef struct {
+	s64 counter;
+} atomic64_t;
+
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
@@ -69,6 +90,9 @@ struct sock_common {
 	__u16 skc_num;
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
+	int skc_bound_dev_if;
+	possible_net_t skc_net;
+	atomic64_t skc_cookie;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 };
@@ -86,8 +110,11 @@ struct inet_sock {
 	struct sock sk;
 };
 
+struct tcp_congestion_ops;
+
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	const struct tcp_congestion_ops *icsk_ca_ops;
 	__u32 icsk_rto;
 	__u8 icsk_ca_state:5;
 	u64 icsk_ca_priv[13];
@@ -102,11 +129,19 @@ struct minmax {
 	struct minmax_sample s[3];
 };
 
+struct tcp_rack {
+	u32 rtt_us;
+};
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u64 tcp_mstamp;
+	u64 delivered_mstamp;
 	u64 bytes_acked;
+	u64 bytes_sent;
+	u64 bytes_retrans;
 	u32 snd_una;
+	u32 snd_nxt;
 	u32 write_seq;
 	u32 lsndtime;
 	u32 mss_cache;
@@ -128,8 +163,17 @@ struct tcp_sock {
 	u32 app_limited;
 	u32 data_segs_out;
 	u32 total_retrans;
+	u32 dsack_dups;
+	u32 reordering;
+	u32 rate_delivered;
+	u32 rate_interval_us;
+	u32 chrono_start;
+	u32 chrono_stat[3];
+	u8 chrono_type:2;
+	u8 rate_app_limited:1;
 	u8 is_cwnd_limited:1;
 	struct minmax rtt_min;
+	struct tcp_rack rack;
 };
 
 struct rate_sample {

@@ -79,6 +79,17 @@ def test_a_file_without_those_before_it_has_all_values(tmp_path: Path) -> None:
         assert [known[time_us] for time_us in one.times_us] == one.rows
 
 
+def test_a_file_of_before_samples_of_acks_has_none(tmp_path: Path) -> None:
+    written(tmp_path, ticks=3)
+    (path,) = files_in(tmp_path)
+    content = gzip.decompress(path.read_bytes())
+    assert content.count(b', "acks_per_s": 0') == 1
+    path.write_bytes(gzip.compress(content.replace(b', "acks_per_s": 0', b"")))
+    found = read_observations([path])
+    assert not found.has_acks
+    assert found.flows[0].facts.acks_per_s == 0
+
+
 def test_a_file_that_is_cut_anywhere_loses_only_its_end(tmp_path: Path) -> None:
     rows = written(tmp_path, ticks=100)
     (path,) = files_in(tmp_path)

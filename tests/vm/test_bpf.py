@@ -160,6 +160,15 @@ def test_unloaded_they_leave_nothing_in_the_kernel(seen: Any) -> None:
 
 
 @on_each_line
+def test_samples_of_acks_have_the_figures_of_sock_diag(seen: Any) -> None:
+    acks = seen["acks"]
+    assert acks["last"] == acks["sock_diag"]
+    assert acks["ends"]
+    assert 80 <= acks["samples"] <= 120
+    assert seen["after acks"] == seen["before"]
+
+
+@on_each_line
 def test_nothing_is_in_the_kernel_log_but_who_was_refused(found: Found, seen: Any) -> None:
     # First BPF, then the module.
     assert found[BPF].complaints == ([REFUSED, REFUSED] if "beside" in seen else [])

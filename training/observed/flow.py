@@ -6,7 +6,8 @@ of this package reads flows alone, and so works on any of these sources.
 
 A flow is one direction of a TCP connection: the data of one sender. Times are us since the flow's first row or packet.
 
-    steps    what the sender learnt, in order of time: one row an ACK in a capture, one row a sample in a log
+    steps    what the sender learnt, in order of time: one row an ACK in a capture, one row a sample in a log (which may
+             be that of an ACK)
     sends    every transmission, in order of time; captures only
 
 Counters of steps are cumulative and never decrease. A log of samples has fewer facts than a capture: a field that a
@@ -73,7 +74,7 @@ class Flow:
 
     name: str
     source: str
-    kind: Literal["capture", "ss", "observe"]
+    kind: Literal["capture", "ss", "observe", "acks"]
     steps: NDArray[np.void] = field(repr=False)
     sends: NDArray[np.void] | None = field(default=None, repr=False)
     transfers_us: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64), repr=False)
@@ -90,6 +91,11 @@ class Flow:
         for column in ("time_us", "delivered_bytes", "lost_pkts"):
             if bool((self.steps[column][1:] < self.steps[column][:-1]).any()):
                 raise TrainingError(f"{self.name}: expected {column} that never decreases, got one that does")
+
+    @property
+    def has_each_ack(self) -> bool:
+        """Whether a row stands for an ACK, and its RTT for a packet. Of samples of ACKs some may be missing."""
+        return self.kind in {"capture", "acks"}
 
     @property
     def duration_s(self) -> float:

@@ -4,7 +4,7 @@
 A flow shows the capacity of its bottleneck only while packets wait there. Let q_i = RTT_i - base RTT be the queueing
 delay that row i shows. The packet of that sample waited for q_i, so the bottleneck was busy in
 
-    (t_i - q_i, t_i]                                                  of the sender's time, in a capture
+    (t_i - q_i, t_i]                               of the sender's time, in a capture or in samples of ACKs
 
 The capacity there is what was delivered, in wire bytes, over the time. Everywhere else it is unknown, and what was
 delivered is a lower bound. A log of samples has the smoothed RTT, once per row. There, the time between two rows is
@@ -43,7 +43,7 @@ from emulation.traces.recording import find_gaps
 from training.observed.flow import Flow, Limit
 
 # The kernel's own minimum, which samples show where it falls, is that of 300 s.
-BASE_WINDOW_S = {"capture": 30.0, "ss": 300.0, "observe": 300.0}
+BASE_WINDOW_S = {"capture": 30.0, "acks": 30.0, "ss": 300.0, "observe": 300.0}
 NOISE_US = 2000.0
 LEAST_QUEUED_PKTS = 3.0
 RATE_WINDOW_US = 500_000.0
@@ -190,7 +190,7 @@ def queueing_delays_us(flow: Flow) -> Floats:
     not count. Noise of samples stays.
     """
     rtts_us = _samples_us(flow)
-    if flow.kind == "capture":
+    if flow.has_each_ack:
         rtts_us = _floors(flow.steps["time_us"].astype(np.float64), rtts_us, _floor_us(flow) / 2)
     return np.maximum(rtts_us - base_rtts_us(flow), 0)
 
@@ -233,7 +233,7 @@ def queues_pkts(flow: Flow, delays_us: Floats) -> Floats:
 
 def _queued(flow: Flow, delays_us: Floats) -> Flags:
     """Whether the rows show a queue."""
-    if flow.kind == "capture" or "inflight_bytes" not in flow.has:
+    if flow.has_each_ack or "inflight_bytes" not in flow.has:
         pkts = queues_pkts(flow, delays_us)
     else:
         times_us = flow.steps["time_us"].astype(np.float64)
@@ -259,7 +259,7 @@ def backlogged(flow: Flow, *, limit: TokenBucket | None = None) -> Flags:
     known = queued[before][:-1] & queued[after][1:] & np.isin(steps["limit"][1:], (Limit.NETWORK, Limit.UNKNOWN))
     if "inflight_bytes" in flow.has:
         known &= steps["inflight_bytes"][:-1] > 0
-    if flow.kind == "capture":
+    if flow.has_each_ack:
         known &= np.diff(times_us) <= 2 * max(_spread_us(flow), RATE_WINDOW_US)
         # The packet of a sample waited for its delay, up to its ACK.
         since_us = np.where(queued, times_us - delays_us, np.inf)

@@ -13,12 +13,14 @@ acknowledged), and how much of that its receiver's window or its send buffer sto
     RECEIVER, SEND_BUFFER   it is the largest of the three
     UNKNOWN       the first sample, and samples without these clocks (Linux before 4.10, iproute2 before 4.11)
 
-The clocks advance by jiffies of up to 10 ms, hence the tolerance.
+The clocks advance by jiffies of up to 10 ms, hence the tolerance. Samples of single ACKs (`observe --acks`) may be
+closer. There, and where dt is less than CLOCK_US, the times are those since the last row that is so long ago.
 
     delivered     bytes acknowledged, and selectively acknowledged packets times the MSS
     lost          retransmissions, and packets that are taken for lost and not retransmitted yet
     in flight     packets: not acknowledged - selectively acknowledged - taken for lost + retransmitted, times the MSS
-    RTT           smoothed; where the kernel's minimum fell, that minimum, as in the first row
+    RTT           smoothed; where the kernel's minimum fell, that minimum, as in the first row. In samples of ACKs it is
+                  that of the packet sent last among those that the ACK delivered
     a transfer    begins after at least one whole interval in which nothing was outstanding or acknowledged
 
 Limits: a pause that is shorter than an interval is not seen, nor what happened within one. Needless retransmissions
@@ -44,6 +46,7 @@ from training.observed.ss_logs import SsFlow, looks_like_ss, read_ss
 
 _TOLERANCE = 0.1
 _JIFFY_US = 4000
+CLOCK_US = 90_000  # below the least time between two samples of all connections
 _START_BYTES = 1 << 16
 _FOUND_SHARE = 0.9
 _NO_RTT = 0xFFFFFFFF  # the kernel's minimum before the first sample
@@ -57,7 +60,7 @@ class _Table:
 
     name: str
     source: str
-    kind: Literal["ss", "observe"]
+    kind: Literal["ss", "observe", "acks"]
     start_s: float
     times_us: NDArray[np.int64]
     columns: Mapping[str, NDArray[np.int64]]
@@ -130,7 +133,8 @@ def _observed(found: Observations, source: str) -> list[_Table]:
     remarks = []
     if found.is_cut:
         remarks.append("A file ends within a line, as after a crash. Its last seconds are missing.")
-    if found.opened and found.found < _FOUND_SHARE * found.opened:
+    # Single ACKs also show connections that begin and end between two lists.
+    if found.opened and found.found < _FOUND_SHARE * found.opened and not found.has_acks:
         remarks.append(
             f"The server opened {found.opened} connections meanwhile, and {found.found} of them were found. Short "
             "connections, and those that do not match the filters, are missing."
@@ -141,11 +145,12 @@ def _observed(found: Observations, source: str) -> list[_Table]:
 def _of_observed(one: Observed, source: str, remarks: Iterable[str]) -> _Table:
     values = np.frombuffer(one.values, np.int64).reshape(-1, len(NAMES))
     ends = one.ends
+    kind: Literal["observe", "acks"] = "acks" if one.facts.acks_per_s else "observe"
     own = [] if ends.is_new else ["The connection began before the sampling."]
     peer_port = f":{ends.peer_port}" if ends.peer_port else ""
     return _Table(
         name=f"{ends.local}:{ends.local_port} > {ends.peer}{peer_port} #{one.number}",
-        source=source, kind="observe", start_s=one.start_s, times_us=np.array(one.times_us, np.int64),
+        source=source, kind=kind, start_s=one.start_s, times_us=np.array(one.times_us, np.int64),
         columns={name: values[:, place] for place, name in enumerate(NAMES) if name not in one.missing},
         algorithm=ends.algorithm, remarks=(*remarks, *own),
     )  # fmt: skip
@@ -200,7 +205,7 @@ def _flow(table: _Table) -> Flow | None:
 
 
 def _remarks(table: _Table, unknown: Collection[str]) -> list[str]:
-    remarks = ["The RTTs are smoothed RTTs of the kernel."]
+    remarks = [] if table.kind == "acks" else ["The RTTs are smoothed RTTs of the kernel."]
     if unknown:
         remarks.append(
             "It is unknown what limited the flow, because the log has no busy times. A newer iproute2 prints them."
@@ -218,7 +223,7 @@ def _is_idle(table: _Table, delivered: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _rtts(table: _Table, delivered: NDArray[np.int64]) -> NDArray[np.int64]:
-    rtts, least = table.get("rtt_us").copy(), table.get("min_rtt_us")
+    rtts, least = table.get("last_rtt_us" if table.kind == "acks" else "rtt_us").copy(), table.get("min_rtt_us")
     rtts[1:][np.diff(delivered) == 0] = 0
     has_fallen = np.concatenate([[False], (least[1:] < least[:-1]) & (least[1:] > 0)])
     return np.where(has_fallen, least, rtts)
@@ -229,15 +234,21 @@ def _limits(table: _Table, delivered: NDArray[np.int64]) -> NDArray[np.uint8]:
     limits = np.full(len(delivered), int(Limit.UNKNOWN), np.uint8)
     is_applications = _is_applications(table)
     if "busy_us" in table.columns:
-        dt = np.diff(table.times_us)
+        times = table.times_us
+        rows = np.arange(1, len(times))
+        before = np.clip(np.searchsorted(times, times[1:] - CLOCK_US, side="right") - 1, 0, rows - 1)
+        dt = times[1:] - times[before]
         busy, receiver, buffer = (
-            np.clip(np.diff(table.get(name)), 0, dt) for name in ("busy_us", "rwnd_limited_us", "sndbuf_limited_us")
+            np.clip(table.get(name)[1:] - table.get(name)[before], 0, dt)
+            for name in ("busy_us", "rwnd_limited_us", "sndbuf_limited_us")
         )
         idle = dt - busy
-        if table.kind == "ss":
-            # A time stands before a list, which takes ss a while that varies. Where data waits at both ends of an
-            # interval, a shorter idle time than half of it is more likely an error of its times.
-            idle = np.where(_waits_at_both(table), np.maximum(idle - dt // 2, 0), idle)
+        if table.kind != "observe":
+            # A time stands before a list, which takes ss a while that varies. That of an ACK's sample is the ACK's,
+            # but its clocks are read a while after that. Where data waits at both ends of an interval, a shorter idle
+            # time than half of it is more likely an error of its times.
+            waits = table.get("notsent_bytes") > 0
+            idle = np.where(waits[1:] & waits[before], np.maximum(idle - dt // 2, 0), idle)
         others = np.stack([idle, receiver, buffer])
         kinds = np.array([Limit.APPLICATION, Limit.RECEIVER, Limit.SEND_BUFFER], np.uint8)
         is_network = others.sum(axis=0) <= _TOLERANCE * dt + _JIFFY_US

@@ -237,7 +237,7 @@ class _Gaps:
         """The ACKs of a capture; None for other sources. known: of `backlogged`."""
         delivered = flow.steps["delivered_bytes"].astype(np.int64)
         rows = np.flatnonzero(np.diff(delivered, prepend=delivered[0]) > 0)
-        if flow.kind != "capture" or len(rows) < 2:
+        if not flow.has_each_ack or len(rows) < 2:
             return None
         times_us = flow.steps["time_us"][rows].astype(np.float64)
         return cls(times_us, np.diff(times_us), np.diff(delivered[rows]).astype(np.float64), known[rows[1:] - 1])

@@ -19,6 +19,7 @@ static const char usage[] =
 	"  list                        the loaded algorithms, one a line\n"
 	"  read ALGORITHM FILE         print a file, as `cat /proc/net/ccatune/ALGORITHM/FILE` does\n"
 	"  write ALGORITHM FILE        write it from standard input\n"
+	"  acks HASH RATE RING PORT... samples of ACKs, in binary: `ccatune observe --acks` runs this\n"
 	"\n"
 	"ALGORITHM is one of %s.\n"
 	"cubic and vegas are registered as ccatune_cubic and ccatune_vegas: they are not the kernel's.\n"
@@ -137,6 +138,8 @@ static int run(const char *pins, int argc, char **argv)
 	const struct file *file;
 	int err;
 
+	if (argc >= 4 && !strcmp(argv[0], "acks"))
+		return acks(argc - 1, argv + 1);
 	if (argc == 1 && !strcmp(argv[0], "list"))
 		return list(pins);
 	if (argc == 2 && !strcmp(argv[0], "load"))

@@ -13,14 +13,9 @@
 
 #include "tool.h"
 
-/* The objects, each for three kinds of kernel (kernel.h), in the memory of this program. */
+/* The objects, each for three kinds of kernel (kernel.h). */
 #define OBJECT(algorithm, kernel) \
-	extern const char object_##algorithm##_##kernel[], object_##algorithm##_##kernel##_end[]; \
-	__asm__(".section .rodata\n.balign 16\n" \
-		"object_" #algorithm "_" #kernel ":\n" \
-		".incbin \"" #algorithm "-" #kernel ".bpf.o\"\n" \
-		"object_" #algorithm "_" #kernel "_end:\n" \
-		".byte 0\n.previous\n");
+	INCLUDE_OBJECT(algorithm##_##kernel, #algorithm "-" #kernel ".bpf.o")
 #define OBJECTS_BPF(name) \
 	extern const struct algorithm algorithm_##name; \
 	OBJECT(name, 601) OBJECT(name, 610) OBJECT(name, 701)
@@ -288,6 +283,11 @@ static int be_quiet(enum libbpf_print_level level, const char *format, va_list a
 	return vfprintf(stderr, format, args);
 }
 
+void quieten_libbpf(void)
+{
+	libbpf_set_print(be_quiet);
+}
+
 static int load_locked(struct loaded *l, const struct variant *variant)
 {
 	int err;
@@ -312,7 +312,7 @@ int load(const char *pins, const char *name)
 
 	if (at < 0)
 		return at;
-	libbpf_set_print(be_quiet);
+	quieten_libbpf();
 	variant = variant_of_kernel();
 	if (variant < 0)
 		return variant;

@@ -11,6 +11,7 @@
  *   show.c     `status` and `flows`
  *   flow.c     what an algorithm says of a flow
  *   record.c   `recording`
+ *   acks.c     `acks`
  *
  * Functions that can fail return 0 or a negative errno. What went wrong is printed where it
  * happened.
@@ -66,7 +67,18 @@ struct loaded {
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* An object in the memory of this program, from `object_NAME` to `object_NAME_end`. */
+#define INCLUDE_OBJECT(name, file) \
+	extern const char object_##name[], object_##name##_end[]; \
+	__asm__(".section .rodata\n.balign 16\n" \
+		"object_" #name ":\n.incbin \"" file "\"\nobject_" #name "_end:\n" \
+		".byte 0\n.previous\n");
+
+/* acks.c */
+int acks(int argc, char **argv);
+
 /* object.c */
+void quieten_libbpf(void);
 const char *algorithm_names(void);
 int load(const char *pins, const char *name);
 int unload(const char *pins, const char *name);

@@ -27,6 +27,7 @@ from kmod.observations import Facts, files_in
 from kmod.terminal import counted, echo, visible
 from serving.agent.errors import ObserveError, SettingsError
 from serving.agent.log import EventLog, is_journal
+from serving.agent.observe.acks import Acks
 from serving.agent.observe.addresses import hiding, salt_of
 from serving.agent.observe.diag import MOST_PORTS, Diag
 from serving.agent.observe.printer import SamplePrinter
@@ -38,6 +39,7 @@ from serving.agent.state import agent_version
 DEFAULT_CONFIG = Path("/etc/ccatune/observe.toml")
 DEFAULT_FOLDER = Path("/var/lib/ccatune-observe")
 _UNIT = "ccatune-observe.service"
+_UNIT_OF_ACKS = "ccatune-observe-acks.service"
 _SIZE = re.compile(r"([1-9][0-9]{0,8})([KMGT]?)")
 _LEAST_KEEP_BYTES = 1 << 16
 _STATUS_EVERY_S = 1.0
@@ -85,15 +87,14 @@ class _FiniteRange(click.FloatRange):
         return number
 
 
-_NOT_IN_FILE = frozenset({"seconds", "to_stdout", "as_json"})
+_NOT_IN_FILE = frozenset({"seconds", "to_stdout", "as_json", "unit"})
 
 
-def _print_unit(ctx: click.Context, _parameter: click.Parameter, is_requested: bool) -> None:  # noqa: FBT001 (click)
-    if is_requested:
-        from importlib import resources
+def _print_unit(*, acks: bool) -> None:
+    from importlib import resources
 
-        echo(resources.files("serving.agent").joinpath(_UNIT).read_text(encoding="utf-8").rstrip("\n"))
-        ctx.exit()
+    for name in (_UNIT, _UNIT_OF_ACKS) if acks else (_UNIT,):
+        echo(resources.files("serving.agent").joinpath(name).read_text(encoding="utf-8").rstrip("\n"))
 
 
 def _option(name: str, text: str, *, key: str = "", **how: Any) -> Callable[[_Function], _Function]:
@@ -114,6 +115,7 @@ def _options(function: _Function) -> _Function:
     many: dict[str, Any] = {"multiple": True}
     algorithm = "Only connections with this algorithm, e.g. bbr; may be given several times."
     most = "Sample at most so many connections at once; the others are only counted."
+    most_acks = "With --acks: sample at most so many ACKs in a second; the others are only counted."
     find = "Seconds between two lists of all connections, in which new ones are found."
     token = "File with the token for the registry.  [default: systemd's credential ccatune-token, if it exists]"  # noqa: S105
     agent_id = "This server's name in the registry.  [default: the token's]"
@@ -131,6 +133,8 @@ def _options(function: _Function) -> _Function:
         _option("--port", "Only connections with this local port; may be given several times.", key="ports",
                 type=click.IntRange(1, 65535), **many),
         _option("--only-algorithm", algorithm, key="algorithms", **many),
+        _option("--acks", "Also sample each ACK, by a BPF program.", **flag),
+        _option("--most-acks", most_acks, type=click.IntRange(1, 1_000_000), default=2000),
         _option("--loopback", "Also sample connections within this machine.", **flag),
         _option("--prefix-v4", "Cut IPv4 addresses to so many bits.", type=click.IntRange(0, 32), default=24),
         _option("--prefix-v6", "Cut IPv6 addresses to so many bits.", type=click.IntRange(0, 128), default=48),
@@ -146,8 +150,7 @@ def _options(function: _Function) -> _Function:
         click.option("--seconds", type=_FiniteRange(0, _MOST_S, min_open=True), help="Stop after so many seconds."),
         click.option("--stdout", "to_stdout", is_flag=True, help="Print the samples, and write no files."),
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-        click.option("--unit", is_flag=True, is_eager=True, expose_value=False, callback=_print_unit,
-                     help="Print the systemd unit, and exit."),
+        click.option("--unit", is_flag=True, help="Print the systemd unit, with --acks its rights, too, and exit."),
     ]  # fmt: skip
     for option in reversed(options):
         function = option(function)
@@ -158,13 +161,15 @@ def _options(function: _Function) -> _Function:
 @_options
 def observe(
     *, folder: Path, keep: int, ports: Sequence[int], hashed: bool, prefix_v4: int, prefix_v6: int, to: str | None,
-    seconds: float | None, to_stdout: bool, as_json: bool, share: float, every_ms: int, find_s: float, most: int,
-    algorithms: Sequence[str], loopback: bool, peer_ports: bool, **registry: Any,
+    seconds: float | None, to_stdout: bool, as_json: bool, unit: bool, share: float, every_ms: int, find_s: float,
+    most: int, algorithms: Sequence[str], acks: bool, most_acks: int, loopback: bool, peer_ports: bool, **registry: Any,
 ) -> None:  # fmt: skip
     """Sample TCP connections of this server, and keep what was seen for training and advice.
 
     Every --every-ms, a share of the connections is read from the kernel: bytes acknowledged, RTT, packets in flight,
     losses, and what limited the sender. This needs no module and no special rights. Addresses are cut to a prefix.
+    With --acks a BPF program also samples these connections at each ACK. This needs ccatune-bpf and the capabilities
+    CAP_BPF and CAP_PERFMON.
     Connections that live less than --find-s may be missed. The result says how many connections began meanwhile on
     this server, and how many of them were found.
 
@@ -172,8 +177,12 @@ def observe(
     Examples:
       ccatune observe --stdout --share 1 --seconds 10
       ccatune observe --share 0.01 --port 443 --keep 2G --folder observed
+      ccatune observe --acks --share 0.001 --seconds 600 --folder observed
       ccatune observe --unit > /etc/systemd/system/ccatune-observe.service
     """
+    if unit:
+        _print_unit(acks=acks)
+        return
     if len(ports) > MOST_PORTS:
         raise SettingsError(f"port: expected at most {MOST_PORTS} of them, got {len(ports)}")
     with contextlib.ExitStack() as stack:
@@ -187,7 +196,7 @@ def observe(
         )  # fmt: skip
         facts = Facts(
             every_ms=every_ms, find_s=find_s, share=share, addresses=words, ports=tuple(ports),
-            algorithms=tuple(algorithms), version=agent_version() or "",
+            algorithms=tuple(algorithms), version=agent_version() or "", acks_per_s=most_acks if acks else 0,
         )  # fmt: skip
         uploader = None
         if to is not None and not to_stdout:
@@ -197,14 +206,18 @@ def observe(
         def begin(info_bytes: int) -> Sink:
             if to_stdout:
                 return SamplePrinter()
-            return ObservationWriter(folder, facts=facts, missing=missing_columns(info_bytes), keep_bytes=keep)
+            missing = missing_columns(info_bytes, has_acks=acks)
+            return ObservationWriter(folder, facts=facts, missing=missing, keep_bytes=keep)
 
         diag = Diag(ports=ports)
         stack.callback(diag.close)
+        source = Acks(share=share, most_per_s=most_acks, every_s=every_ms / 1000, ports=ports) if acks else None
+        if source is not None:
+            stack.callback(source.close)
         status = _Status(is_shown=sys.stderr.isatty() and not to_stdout)
         sampler = Sampler(
             sampling, diag=diag, begin=begin, on_sample=lambda: status.show(sampler),
-            on_finished=uploader.wake if uploader else lambda: None,
+            on_finished=uploader.wake if uploader else lambda: None, acks=source,
         )  # fmt: skip
         _sample(sampler, "the output" if to_stdout else str(folder), seconds=seconds)
         status.clear()
@@ -293,7 +306,14 @@ def _print_result(sampler: Sampler, folder: Path | None, *, as_json: bool) -> No
         files = files_in(folder)
         size_mib = sum(path.stat().st_size for path in files) / (1 << 20)
         kept = visible(f"; {folder} holds {counted(len(files), 'file')}, {size_mib:.1f} MiB")
-    echo(f"{counted(counts.flows, 'connection')} sampled, {counted(counts.samples, 'sample')}{kept}", err=True)
+    acks = f", {counted(counts.acks, 'sample')} of ACKs" if counts.acks else ""
+    echo(f"{counted(counts.flows, 'connection')} sampled, {counted(counts.samples, 'sample')}{acks}{kept}", err=True)
+    if counts.acks_over_limit or counts.acks_lost:
+        echo(
+            f"{counted(counts.acks_over_limit, 'ACK')} beyond --most-acks, and {counts.acks_lost} that came faster "
+            "than they were read, were not sampled; lower --share, or raise --most-acks",
+            err=True,
+        )
     if counts.opened:
         echo(
             f"{counted(counts.opened, 'connection')} began on this server meanwhile, and {counts.new} of them were "

@@ -56,6 +56,11 @@ _GOLDEN: Final = 0x9E3779B97F4A7C15
 _HASHES: Final = 1 << 64
 
 
+def hashes_of(share: float) -> int:
+    """Return below which hash a share of the connections is, 0 to 1."""
+    return round(share * _HASHES)
+
+
 class Looked(NamedTuple):
     """What the kernel says of a connection. vegas, bbr: their structures, b"" for others."""
 
@@ -146,7 +151,7 @@ class Diag:
         """
         cookies: set[int] = set()
         chosen: list[Found] = []
-        limit = round(share * _HASHES)
+        limit = hashes_of(share)
         for family in (socket.AF_INET, socket.AF_INET6):
             self._sequence += 1
             request = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, _STATES) + bytes(_ID_BYTES) + self._filter

@@ -39,14 +39,14 @@ class SamplePrinter:
         rate_mbps = 8 * acked / max(self._time_us - before_us, 1)
         self._flows[number] = name, self._time_us, values
         echo(
-            f"{self._time_us / 1e6:8.1f}  {number:5}  {rate_mbps:8.2f}  {values[_AT['rtt_us']] / 1000:7.1f}  "
+            f"{self._time_us / 1e6:8.3f}  {number:5}  {rate_mbps:8.2f}  {values[_AT['rtt_us']] / 1000:7.1f}  "
             f"{values[_AT['unacked_pkts']]:9}  {values[_AT['total_retrans_pkts']]:8}  {name}"
         )
 
     def end(self, number: int, word: str) -> None:
         """Print that a connection is no longer sampled."""
         name, _, _ = self._flows.pop(number)
-        echo(f"{self._time_us / 1e6:8.1f}  {number:5}  {word}: {name}")
+        echo(f"{self._time_us / 1e6:8.3f}  {number:5}  {word}: {name}")
 
     def listed(self, *, matching: int, sampled: int, new: int, opened: int, left_out: int) -> None:
         """Print nothing: the end of the command has the sums."""

@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 
 from kmod.errors import CcatuneError
+from kmod.observation_writer import ObservationWriter
+from kmod.observations import NAMES, Ends, Facts
 from training.observed.flow import Flow, Limit
 from training.observed.samples import is_samples, read_samples
 from training.observed.ss_logs import read_ss
@@ -200,6 +202,34 @@ def test_clocks_of_the_kernel_decide_what_limited_an_interval(tmp_path: Path) ->
     path.write_text(log_of(*lists), encoding="ascii")
     (flow,) = read_samples(path)
     assert [Limit(limit) for limit in flow.steps["limit"][1:]] == [row[4] for row in rows[1:]]
+
+
+@pytest.mark.parametrize(("busy_share", "notsent_bytes", "limit"), [
+    (1.0, 5, Limit.NETWORK), (0.5, 0, Limit.APPLICATION), (0.6, 5, Limit.NETWORK), (0.25, 5, Limit.APPLICATION),
+])  # fmt: skip
+def test_samples_of_acks_have_their_own_rtts_and_clocks_of_tenths_of_a_second(
+    tmp_path: Path, busy_share: float, notsent_bytes: int, limit: Limit
+) -> None:
+    facts = Facts(every_ms=200, find_s=5, share=1, addresses="cut", acks_per_s=1000)
+    writer = ObservationWriter(tmp_path, facts=facts)
+    row = dict.fromkeys(NAMES, 0) | {
+        "snd_mss_bytes": 1000, "rtt_us": 20_000, "snd_cwnd_pkts": 10, "unacked_pkts": 10, "min_rtt_us": 15_000,
+        "notsent_bytes": notsent_bytes,
+    }  # fmt: skip
+    writer.tick(0)
+    writer.flow(1, Ends(local="192.0.2.0/24", local_port=443, peer="198.51.100.0/24", algorithm="cubic", is_new=True))
+    for number in range(200):
+        # An ACK each 5 ms. The clocks advance by jiffies of 4 ms.
+        writer.tick(5000 * number)
+        busy_us = int(5000 * number * busy_share) // 4000 * 4000
+        row |= {"bytes_acked": 1000 * number, "busy_us": busy_us, "last_rtt_us": 16_000 + number}
+        writer.row(1, tuple(row.values()))
+    writer.finish()
+    (flow,) = read_samples(tmp_path)
+    assert (flow.kind, flow.has_each_ack, flow.remarks) == ("acks", True, ())
+    assert flow.steps["rtt_us"][1:].tolist() == [16_000 + number for number in range(1, 200)]
+    # The first rows have no tenth of a second before them.
+    assert Counter(flow.steps["limit"][30:].tolist()) == {limit: 170}
 
 
 def test_losses_and_packets_in_flight_follow_the_kernels_counters(tmp_path: Path) -> None:

@@ -27,6 +27,9 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 sys.path.append(str(REPOSITORY))
 
 from kmod.bpf_host import BPF_CCAS, BpfHost  # noqa: E402 - found on the path just made
+from serving.agent.observe.acks import Acks  # noqa: E402 - as above
+from serving.agent.observe.diag import Diag  # noqa: E402 - as above
+from serving.agent.observe.sampler import row_of  # noqa: E402 - as above
 
 PROGRAM = REPOSITORY / "build" / "bpf" / "ccatune-bpf"
 FILE_SYSTEM = Path("/sys/fs/bpf")
@@ -171,6 +174,37 @@ def leave_nothing(host: BpfHost) -> None:
     inside.run("umount", FILE_SYSTEM, check=False)
 
 
+# --- samples of ACKs -----------------------------------------------------------------
+
+
+def samples_of_acks() -> dict[str, Any]:
+    """A flow's samples, and what sock_diag says of it once all is acknowledged. A last segment shows the last ACK."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with (
+            contextlib.closing(Acks(share=1, most_per_s=100_000, every_s=1, ports=[port])) as acks,
+            contextlib.closing(Diag(ports=[port])) as diag,
+            socket.create_connection(listener.getsockname()) as client,
+            listener.accept()[0] as server,
+        ):
+            for _ in range(100):
+                server.sendall(bytes(30_000))
+                client.recv(30_000, socket.MSG_WAITALL)
+            inside.wait_for(lambda: acked(server) == 3_000_000, timeout_s=20, what="the last ACK")
+            client.sendall(b"1")
+            server.recv(1)
+            found = acks.drain()
+            _, listed = diag.dump()
+            (looked,) = diag.look(listed)
+    assert looked
+    return {
+        "samples": len(found),
+        "last": [found[-1].algorithm, *found[-1].columns],
+        "sock_diag": [looked.algorithm, *row_of(looked)[: len(found[-1].columns)]],
+        "ends": found[-1].found == listed[0],
+    }
+
+
 # --- beside the modules -----------------------------------------------------------------
 
 
@@ -222,6 +256,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
             seen["beside"] = beside_modules(host, job)
         tree.unload_modules(job)
         before = in_kernel()
+        seen |= {"acks": samples_of_acks(), "after acks": settled(before, timeout_s=10)}
         refused = {cca: refusal(host, cca) for cca in BPF_CCAS}
         seen["refused"] = {cca: why for cca, why in refused.items() if why}
         seen |= {"before": before, "loaded": host.loaded(), "in kernel": in_kernel()}

@@ -251,6 +251,27 @@ def test_wrong_options_are_refused_by_a_clear_word(
     assert words in capsys.readouterr().err
 
 
+def test_samples_of_acks_without_the_program_are_refused_by_a_clear_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CCATUNE_BPF", str(tmp_path / "none"))
+    assert cli.run(["observe", "--acks", "--folder", str(tmp_path)]) == 2
+    assert "expected the program ccatune-bpf" in capsys.readouterr().err
+    # A program of another version answers with other records.
+    other = tmp_path / "ccatune-bpf"
+    other.write_text("#!/bin/sh\nhead -c 32 /dev/zero; cat\n", encoding="ascii")
+    other.chmod(0o755)
+    monkeypatch.setenv("CCATUNE_BPF", str(other))
+    assert cli.run(["observe", "--acks", "--folder", str(tmp_path)]) == 2
+    assert "got 0; install the version" in capsys.readouterr().err
+
+
+def test_the_unit_has_the_rights_for_samples_of_acks_only_with_them(capsys: pytest.CaptureFixture[str]) -> None:
+    for options, rights in (["--unit"], 0), (["--unit", "--acks"], 1), (["--acks", "--unit"], 1):
+        assert cli.run(["observe", *options]) == 0
+        assert capsys.readouterr().out.count("\nAmbientCapabilities=CAP_BPF CAP_PERFMON\n") == rights
+
+
 def test_a_settings_file_has_the_names_of_the_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "observe.toml"
     config.write_text('share = 1.0\nkeep = "1M"\nports = [1]\nloopback = true\n', encoding="ascii")
