@@ -21,7 +21,7 @@ from emulation.traces.reader import read
 from emulation.traces.synthetic import TraceModel, make_recordings
 from experiments.campaign import Campaign, Links, Part
 from experiments.command import command_of
-from experiments.rtcp import baseline, detection, disturbed, fairness, files, lifted, policing, probing, several, video
+from experiments.rtcp import baseline, detection, disturbed, fairness, files, lifted, policing, probing, several, shorts, video
 from experiments.rtcp.cells import RtcpResults, of_kind
 from experiments.rtcp.settings import RtcpSettings, load_settings
 
@@ -100,6 +100,7 @@ RTCP = Campaign(
         Part("fairness", fairness.cases, fairness.FAIRNESS),
         Part("baseline", baseline.cases, baseline.BASELINE, needs_links=True),
         Part("video", video.cases, video.VIDEO, table=video.video_table),
+        Part("shorts", shorts.cases, shorts.SHORTS, table=shorts.shorts_table),
     ),
     notes=("* unvalidated: no kernel here has BBRv3",),
     describe=describe,
