@@ -120,7 +120,7 @@ class FlowSpec(Frozen):
     transfers: tuple[Transfer, ...] = Field((), description="data objects with idle gaps, instead of size_bytes")
     video: VideoSpec | None = Field(None, description="a player requests a video in chunks, instead of size_bytes")
     video_of: int | None = Field(
-        None, ge=0, description="a further connection of the video of that flow, one before this; they take turns by chunk"
+        None, ge=0, description="a further connection of the video of that flow, one before this; they take turns"
     )
     receiver: ReceiverSpec = Field(ReceiverSpec(), description="how the receiver acknowledges, and its window")
     client: str = Field(
@@ -265,8 +265,8 @@ class Scenario(Frozen):
         for number, flow in enumerate(self.flows):
             first = None if flow.video_of is None or flow.video_of >= number else self.flows[flow.video_of]
             if flow.video_of is not None and (first is None or first.video is None or first.stop_s is not None):
-                raise ValueError(f"expected flows.{number}.video_of of a flow before it (flows count from 0) that has a "
-                                 f"video and no stop_s, got {flow.video_of}")  # fmt: skip
+                raise ValueError(f"expected flows.{number}.video_of of a flow before it (flows count from 0) that has "
+                                 f"a video and no stop_s, got {flow.video_of}")  # fmt: skip
         return self
 
     def video_turn(self, number: int) -> tuple[int, int]:

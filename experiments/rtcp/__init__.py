@@ -21,7 +21,19 @@ from emulation.traces.reader import read
 from emulation.traces.synthetic import TraceModel, make_recordings
 from experiments.campaign import Campaign, Links, Part
 from experiments.command import command_of
-from experiments.rtcp import baseline, detection, disturbed, fairness, files, lifted, policing, probing, several, shorts, video
+from experiments.rtcp import (
+    baseline,
+    detection,
+    disturbed,
+    fairness,
+    files,
+    lifted,
+    policing,
+    probing,
+    several,
+    shorts,
+    video,
+)
 from experiments.rtcp.cells import RtcpResults, of_kind
 from experiments.rtcp.settings import RtcpSettings, load_settings
 

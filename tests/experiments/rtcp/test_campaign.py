@@ -183,10 +183,10 @@ def test_a_second_connection_follows_the_first_and_may_know_nothing_of_it() -> N
 
 
 def test_concurrent_connections_are_of_one_client_and_a_limit_is_lifted_while_data_flow() -> None:
-    scenario = scenarios_of(settings(), Cell("concurrent", "shorts", "rtcp_cubic", "objects"))[0]
+    scenario = scenarios_of(settings(), Cell("concurrent", "joined", "rtcp_cubic", "objects"))[0]
     assert {flow.client for flow in scenario.flows} == {"client"}
     assert [len(flow.transfers) for flow in scenario.flows] == [1, 1, 1]
-    assert scenario.link.rtt_ms == 21
+    assert scenario.link.rtt_ms == 18
     lift = scenarios_of(settings(), Cell("lifted", "limit", "bbr", "2"))[0]
     assert isinstance(lift.link.before[0], SteppedPolicer)
     assert (lift.link.loss, lift.warmup_s, lift.duration_s) == (0.02, 20, 30)
@@ -296,7 +296,7 @@ def test_a_small_campaign_is_judged_drawn_and_tabled() -> None:
     assert policed.any()
     assert results.get(baseline, "policer_mbps")[policed] == pytest.approx(1.3, rel=0.01)
     assert second_table(results)[2].startswith("| CUBIC | 0.0 > 0.0 > 0.0 | ")
-    assert concurrent_table(results)[0] == "| algorithm | parallel | joined | videos | shorts |"
+    assert concurrent_table(results)[0] == "| algorithm | parallel | joined |"
     assert [row.split(" | ")[:2] for row in probing_table(results)[2:4]] == [["| 15", "10 %"], ["| 15", "25 %"]]
     head, rule, *lines = files_table(results)
     assert head == "| operator | algorithm | 0.5 MB | 1 | 4 |"
