@@ -114,14 +114,14 @@ def _concurrent(settings: RtcpSettings, name: str, cca: Cca, seed: int) -> Scena
 
 
 def patterns(results: RtcpResults) -> list[Figure]:
-    return _found(results, "patterns", {name: it.limited for name, it in results.settings.patterns.items()})
+    return found_limits(results, "patterns", {name: it.limited for name, it in results.settings.patterns.items()})
 
 
 def concurrent(results: RtcpResults) -> list[Figure]:
-    return _found(results, "concurrent", {name: it.limited for name, it in results.settings.concurrent.items()})
+    return found_limits(results, "concurrent", {name: it.limited for name, it in results.settings.concurrent.items()})
 
 
-def _found(results: RtcpResults, kind: str, operators: Mapping[str, str]) -> list[Figure]:
+def found_limits(results: RtcpResults, kind: str, operators: Mapping[str, str]) -> list[Figure]:
     """The share of runs that end as limited, and the error of R, for each part of a kind with R-TCP.
 
     operators: the name of the operator, by place.

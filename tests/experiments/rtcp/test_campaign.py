@@ -48,8 +48,8 @@ SMALL = {
     "download_s": 8,
     "policing": Policing(longer_rtts_ms=(40, 120), seeds=5),
 }
-# 3 x 3 algorithms x sizes; patterns and losses x 6 algorithms; operators x ABRs x 6 algorithms
-CLIENT_PARTS = 9 * 7 + 4 * 6 + 2 * 6 + 3 * 2 * 6
+# 3 x 3 algorithms x sizes; patterns and losses x 6 algorithms; operators x (3 ABRs and short videos) x 6 algorithms
+CLIENT_PARTS = 9 * 7 + 2 * 6 + 2 * 6 + 3 * (3 + 1) * 6
 PROBING = {"limited": ["op2"], "size_bytes": 10**6, "every_rounds": [15, 20], "gains_permille": [100, 200], "runs": 5}
 SMALL_MAP = Map(rates_mbps=(2, 20), buckets_bytes=(16_000, 500_000), rtt_ms=40, runs=1)
 
@@ -282,7 +282,8 @@ def test_a_small_campaign_is_judged_drawn_and_tabled() -> None:
     small = settings(lifted=whole.lifted.model_copy(update={"grid": grid}), freed=freed)
     recordings = [even("a", seconds=30)]
     campaign = replace(RTCP, links=lambda _settings, _paths: Links(dict.fromkeys(small.traced, recordings)))
-    chosen = [part for part in campaign.parts if part.name != "policing"]  # test_policing.py
+    elsewhere = {"policing", "shorts"}  # test_policing.py, test_shorts.py
+    chosen = [part for part in campaign.parts if part.name not in elsewhere]
     results = run_parts(campaign, chosen, small)
     rows = {row["statement"]: row for row in judge(campaign, chosen, results)}
     # A bucket that holds the file loses nothing; a limit is found; an even link is none.

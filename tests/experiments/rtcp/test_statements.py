@@ -44,7 +44,8 @@ def row_of_sessions(part: Cell) -> dict[str, float | None]:
     if part.kind == "shorts":
         rate, _, _, kbps = PAPER.get((part.place, part.cca), (0.1, 0.0, 0.0, 500.0))
         rate *= 0.8 if part.cca in LEFT else 1
-        return {"retransmission_rate": rate, "stalled": 0.005, "stalls_per_ms": 0.0, "mean_kbps": kbps}
+        return {"retransmission_rate": rate, "stalled": 0.005, "stalls_per_ms": 0.0, "mean_kbps": kbps,
+                "rate_mbps": SETTINGS.limited[part.place].rate_mbps * 0.99}  # fmt: skip
     qoe = (0.95 if part.place == "op3" else 0.8) if part.value == "fast-mpc" else 1.0
     return {"retransmission_rate": RATES[part.kind][part.cca not in LEFT], "qoe": qoe, "second_kbps": 4300.0}
 
@@ -131,6 +132,7 @@ def test_what_the_paper_found_agrees_with_every_statement() -> None:
         ("video-op3-rtcp-bbr3-bola qoe", 0.7, "6.2-7"),
         ("video-op1-bbr-fast-mpc qoe", 0.99, "6.2-9"),
         ("video-op1-rtcp-bbr-fast-mpc second_kbps", 1850.0, "6.2-10"),
+        ("shorts-op3-rtcp-cubic-videos limited", 0.0, "5.4-2"),
         ("shorts-op2-rtcp-bbr-videos retransmission_rate", 0.075, "6.3-1"),
         ("shorts-op1-bbr-videos retransmission_rate", 0.5, "6.3-2"),
         ("shorts-op2-rtcp-bbr3-videos mean_kbps", 400.0, "6.3-3"),
