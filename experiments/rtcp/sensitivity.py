@@ -2,6 +2,7 @@
 """Appendix I: how classification depends on the parameters of detection (Table 5, Figure 18).
 
 One parameter at a time differs from its default, in the downloads of `detection` behind op1 to op3, op4 and op5.
+The access rates of the limited operators are those below.
 The total error of a run's number is its missed limits, as a mean over the limited operators and both detectors, and its
 false classifications, as a mean over the others. Differences from the default are over the same links, run by run.
 """
@@ -22,6 +23,7 @@ from experiments.rtcp.detection import behind, over_trace
 from experiments.rtcp.settings import RtcpSettings
 
 RUNS = 40  # of each cell
+ACCESS_MBPS = (4.0, 8.0, 20.0, 50.0)  # in turn; theta matters where the link is only a few times R
 SAME = 0.01  # "insensitive": the total error moves by no more
 # Table 5, with every other value of epsilon. The name of a parameter, its values, and the default's place.
 AXES: dict[str, tuple[str, tuple[int, ...], int]] = {
@@ -40,7 +42,7 @@ def _value(axis: str, number: int) -> str:
 
 def cases(settings: RtcpSettings, links: Links) -> Iterator[Case]:
     """Each value of each parameter, the defaults once, with each detector and operator without movement."""
-    settings = settings.model_copy(update={"runs": RUNS})
+    settings = settings.model_copy(update={"access_mbps": ACCESS_MBPS})
     params = {
         _value(axis, n): {name: value} for axis, (name, values, _) in AXES.items() for n, value in enumerate(values)
     }
