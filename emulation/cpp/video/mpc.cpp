@@ -16,7 +16,7 @@
 // Its table has a choice for each last bitrate and each point (B, C) of a grid, and a player takes the nearest point:
 //
 //   B    0, 1/100, ... 1 of the room
-//   C    1/100, 2/100, ... 1 of the top bitrate; a player has a chunk when it chooses, so faster downloads stall no plan
+//   C    1/100, 2/100, ... 1 of the top bitrate; with a chunk in the buffer, faster downloads stall no plan
 //
 // The table does not know the video: each chunk has its nominal size, bitrate times playing time, and N more follow.
 // An entry is computed when it is looked up, because a session needs few of them.

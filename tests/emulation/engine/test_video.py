@@ -421,8 +421,11 @@ def test_videos_on_any_path_pass_the_audit_and_come_whole() -> None:
             })
             for flow in scenario.flows
         ]  # fmt: skip
-        qos = simulate(scenario.model_copy(update={"flows": tuple(flows)}), audit=True)
-        for spec, flow in zip(flows, qos.flows, strict=True):
+        further = FlowSpec(cca=flows[0].cca, params=flows[0].params, client=flows[0].client, video_of=0)
+        qos = simulate(scenario.model_copy(update={"flows": (*flows, further)}), audit=True)
+        assert all(sent.complete_s is not None for sent in qos.flows[-1].transfers)
+        assert len(qos.flows[-1].transfers) == (flows[0].video.chunks // 2 if flows[0].video else None)
+        for spec, flow in zip(flows, qos.flows[:-1], strict=True):
             assert isinstance(flow, VideoFlowQoS)
             assert spec.video is not None
             assert len(flow.video.played) == spec.video.chunks
