@@ -118,6 +118,14 @@ def test_the_shipped_video_is_told_in_lines_and_as_json(capsys: Capture, reposit
         assert lines[at + 1].split()[:2] == ["QoE", f"{flow['video']['qoe']:.3f}:"]
 
 
+def test_a_further_connection_is_described_by_its_chunks(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("link: {rate_mbps: 20}\nflows: [{cca: cubic, video: {chunks: 5}}, {cca: cubic, video_of: 0}]\n"
+                    "duration_s: 60\n")  # fmt: skip
+    assert ccatune.run(["simulate", str(file)]) == 0
+    assert "flow 2:         2 chunks of the video of flow 1\n" in capsys.readouterr().out
+
+
 def test_a_video_that_did_not_begin_is_told_in_one_line(capsys: Capture, repository: Path) -> None:
     file = str(repository / "configs" / "scenarios" / "video.yaml")
     assert ccatune.run(["simulate", file, "--duration", "0.01"]) == 0
