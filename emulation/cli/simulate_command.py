@@ -195,11 +195,13 @@ def print_figures(scenario: Scenario, qos: QoS) -> None:
     print_table(FLOW_COLUMNS, rows, title=qos.scenario)
     if len(qos.elements) > 1 or qos.acks is not None or scenario.link.codel is not None:
         print_elements(qos)
-    for number, flow in enumerate(qos.flows, start=1):
+    for number, (spec, flow) in enumerate(zip(scenario.flows, qos.flows, strict=True), start=1):
         if isinstance(flow, VideoFlowQoS):
-            echo(describe_video(number, scenario.flows[number - 1], flow.video))
+            echo(describe_video(number, spec, flow.video))
+        elif spec.video_of is not None:
+            echo(f"flow {number}:".ljust(16) + f"{len(flow.transfers)} chunks of the video of flow {spec.video_of + 1}")
         elif flow.transfers:
-            echo(describe_transfers(number, scenario.flows[number - 1].plan, flow))
+            echo(describe_transfers(number, spec.plan, flow))
     if qos.servers is not None:
         held = " ".join(f"{name} {value / 1000:.0f}," for name, value in qos.buffered_summary().items())
         echo(f"proxy:          holds {held.rstrip(',')} kB; from servers {qos.servers.throughput_mbps:.3f} Mbit/s")

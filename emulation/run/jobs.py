@@ -67,13 +67,13 @@ class Jobs:
     def flow(self, flow: FlowSpec, clients: dict[str, int], buffer_pkts: int | None = None) -> Any:
         """Return a flow of the engine. buffer_pkts: of the proxy that receives it."""
         table = self.table(flow.ensemble_text, flow.cca)
-        plan = () if flow.video is not None else flow.plan
+        plan = () if flow.video is not None or flow.video_of is not None else flow.plan
         transfers = [_engine.Transfer(part.size_pkts, part.gap_s, part.count) for part in plan]
         client = clients.setdefault(flow.client, len(clients))
         return _engine.FlowJob(
             flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s, transfers, client,
             self.receiver(flow.receiver, buffer_pkts), flow.after,
-            None if flow.video is None else self.video(flow.video),
+            None if flow.video is None else self.video(flow.video), flow.video_of,
         )  # fmt: skip
 
     def video(self, video: VideoSpec) -> Any:

@@ -97,18 +97,18 @@ def simulate_many(
     return [_qos(scenario, result) for scenario, result in zip(scenarios, results, strict=True)]
 
 
-def _transfers(spec: FlowSpec, flow: dict[str, Any]) -> tuple[TransferQoS, ...]:
+def _transfers(spec: FlowSpec, flow: dict[str, Any], turn: tuple[int, int]) -> tuple[TransferQoS, ...]:
     times = _rows(flow, "transfer_start_s", "transfer_complete_s")
     # The engine returns only the transfers that have begun. The plan may contain more.
-    pairs = zip(times, _sizes(spec, flow), strict=False)
+    pairs = zip(times, _sizes(spec, flow, turn), strict=False)
     return tuple(TransferQoS(size, start_s, None if end_s < 0 else end_s) for (start_s, end_s), size in pairs)
 
 
-def _sizes(spec: FlowSpec, flow: dict[str, Any]) -> Iterable[int]:
-    if spec.video is None:
+def _sizes(spec: FlowSpec, flow: dict[str, Any], turn: tuple[int, int]) -> Iterable[int]:
+    if spec.video is None and spec.video_of is None:
         return spec.transfer_sizes()
-    page = [spec.video.page_bytes] if spec.video.page_bytes else []
-    return [*page, *flow["chunk_size_bytes"].tolist()]
+    page = [spec.video.page_bytes] if spec.video and spec.video.page_bytes else []
+    return [*page, *flow["chunk_size_bytes"].tolist()[turn[0] :: turn[1]]]
 
 
 def _with_video(spec: FlowSpec, flow: dict[str, Any], qos: FlowQoS) -> FlowQoS:
@@ -148,7 +148,7 @@ def _rows(flow: dict[str, Any], *names: str) -> Iterator[tuple[Any, ...]]:
     return zip(*(flow[name].tolist() for name in names), strict=True)
 
 
-def _flow_qos(spec: FlowSpec, flow: dict[str, Any], measured_s: float) -> FlowQoS:
+def _flow_qos(spec: FlowSpec, flow: dict[str, Any], turn: tuple[int, int], measured_s: float) -> FlowQoS:
     ends = _rows(flow, "turn_at_us", "turn_measured_bytes_per_s", "turn_epoch", "turn_state", "turn_kind")
     limits = _rows(flow, "limit_at_us", "limit_kind", "limit_bucket_bytes", "limit_bytes_per_s")
     return FlowQoS(
@@ -163,7 +163,7 @@ def _flow_qos(spec: FlowSpec, flow: dict[str, Any], measured_s: float) -> FlowQo
             EpochEnd(at_us / 1000, measured, epoch, None if state == _NO_STATE else state, _EPOCH_ENDS[kind])
             for at_us, measured, epoch, state, kind in ends
         ),
-        transfers=_transfers(spec, flow),
+        transfers=_transfers(spec, flow, turn),
         limits=tuple(LimitEstimate(at_us / 1000, _LIMITS[kind], bucket, rate) for at_us, kind, bucket, rate in limits),
     )
 
@@ -172,7 +172,10 @@ def _qos(scenario: Scenario, result: Any) -> QoS:
     measured_s, servers = scenario.duration_s - scenario.warmup_s, of_servers(scenario)
     raw_flows = result.flows
     pairs = list(zip(scenario.flows, raw_flows, strict=True))
-    flows = tuple(_with_video(spec, flow, _flow_qos(spec, flow, measured_s)) for spec, flow in pairs)
+    flows = tuple(
+        _with_video(spec, flow, _flow_qos(spec, flow, scenario.video_turn(number), measured_s))
+        for number, (spec, flow) in enumerate(pairs)
+    )
     delay = Delays(_delay_edges_us(), result.delay_hist)
     rows = zip(element_names(scenario), result.elements, strict=True)
     sampled = result.element_series

@@ -37,6 +37,8 @@ WIRE = 1500 / MSS_BYTES  # a policer's rate counts whole packets, R-TCP's estima
 NO_END_PKTS = 2**32 - 1
 NO_WINDOW_PKTS = 2**30
 MOST_TRANSFERS = 1_000_000
+# What the further connections of a video do not have.
+OF_FIRST = ("start_s", "stop_s", "size_bytes", "transfers", "video")
 FIXED_PARAMS = ("cwnd_pkts", "pacing_bytes_per_s")
 # The algorithms whose flows can follow an ensemble, in the engine and in the kernel.
 WITH_ENSEMBLE = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.axes)
@@ -117,6 +119,9 @@ class FlowSpec(Frozen):
     size_bytes: int | None = Field(None, ge=1, description="amount of data that the application sends; None: no end")
     transfers: tuple[Transfer, ...] = Field((), description="data objects with idle gaps, instead of size_bytes")
     video: VideoSpec | None = Field(None, description="a player requests a video in chunks, instead of size_bytes")
+    video_of: int | None = Field(
+        None, ge=0, description="a further connection of the video of that flow, one before this; they take turns"
+    )
     receiver: ReceiverSpec = Field(ReceiverSpec(), description="how the receiver acknowledges, and its window")
     client: str = Field(
         "client",
@@ -132,6 +137,8 @@ class FlowSpec(Frozen):
             raise ValueError(f"expected an ensemble only for {', '.join(WITH_ENSEMBLE)}, which take one")
         if self.stop_s is not None and self.stop_s <= self.start_s:
             raise ValueError("expected stop_s after start_s")
+        if self.video_of is not None and self.after is not None:
+            raise ValueError("expected either video_of or after, got both")
         if self.stop_s is not None and self.after is not None:
             raise ValueError("expected no stop_s beside after: when such a flow starts is not known before the run")
         return self
@@ -142,6 +149,8 @@ class FlowSpec(Frozen):
             raise ValueError("expected either size_bytes or transfers, got both")
         if self.video is not None and (self.size_bytes is not None or self.transfers):
             raise ValueError("expected one of size_bytes, transfers and video, got video and another")
+        if self.video_of is not None and any(getattr(self, name) for name in OF_FIRST):
+            raise ValueError(f"expected video_of without {', '.join(OF_FIRST)}, which the video's own flow may have")
         count = sum(transfer.count for transfer in self.transfers)
         if count > MOST_TRANSFERS:
             raise ValueError(f"expected at most {MOST_TRANSFERS} transfers, got {count}")
@@ -152,7 +161,7 @@ class FlowSpec(Frozen):
     @property
     def has_end(self) -> bool:
         """Whether the application sends a limited amount of data."""
-        return self.video is not None or bool(self.plan)
+        return self.video is not None or (self.video_of is None and bool(self.plan))
 
     @property
     def plan(self) -> tuple[Transfer, ...]:
@@ -160,7 +169,7 @@ class FlowSpec(Frozen):
 
         Raises EmulationError if the flow plays a video, whose chunks are chosen during the run.
         """
-        if self.video is not None:
+        if self.video is not None or self.video_of is not None:
             raise EmulationError("video: expected size_bytes or transfers, which real links take; the simulator alone "
                                  "plays a video (ccatune simulate)")  # fmt: skip
         if self.size_bytes is None or self.size_bytes > MSS_BYTES * (NO_END_PKTS - 1):
@@ -239,7 +248,7 @@ class Scenario(Frozen):
     @model_validator(mode="after")
     def _splits_plain_flows(self) -> Scenario:
         for number, flow in enumerate(self.flows if self.proxy else ()):
-            if flow.transfers or flow.video or flow.after is not None:
+            if flow.transfers or flow.video or flow.after is not None or flow.video_of is not None:
                 raise ValueError(
                     f"expected flows.{number} without transfers, video and after, which a proxy does not take"
                 )
@@ -250,6 +259,22 @@ class Scenario(Frozen):
         if self.warmup_s >= self.duration_s:
             raise ValueError("expected warmup_s below duration_s")
         return self
+
+    @model_validator(mode="after")
+    def _carries_videos(self) -> Scenario:
+        for number, flow in enumerate(self.flows):
+            first = None if flow.video_of is None or flow.video_of >= number else self.flows[flow.video_of]
+            if flow.video_of is not None and (first is None or first.video is None or first.stop_s is not None):
+                raise ValueError(f"expected flows.{number}.video_of of a flow before it (flows count from 0) that has "
+                                 f"a video and no stop_s, got {flow.video_of}")  # fmt: skip
+        return self
+
+    def video_turn(self, number: int) -> tuple[int, int]:
+        """Which chunks a connection of a video carries: those from the first one on, each n-th. 0, 1: all of them."""
+        first = self.flows[number].video_of
+        first = number if first is None else first
+        carriers = [first, *(other for other, flow in enumerate(self.flows) if flow.video_of == first)]
+        return carriers.index(number), len(carriers)
 
     @model_validator(mode="after")
     def _follows_what_ends(self) -> Scenario:

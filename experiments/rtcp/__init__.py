@@ -21,7 +21,20 @@ from emulation.traces.reader import read
 from emulation.traces.synthetic import TraceModel, make_recordings
 from experiments.campaign import Campaign, Links, Part
 from experiments.command import command_of
-from experiments.rtcp import baseline, detection, disturbed, fairness, files, lifted, policing, probing, several, video
+from experiments.rtcp import (
+    baseline,
+    detection,
+    disturbed,
+    fairness,
+    files,
+    lifted,
+    policing,
+    probing,
+    sensitivity,
+    several,
+    shorts,
+    video,
+)
 from experiments.rtcp.cells import RtcpResults, of_kind
 from experiments.rtcp.settings import RtcpSettings, load_settings
 
@@ -88,6 +101,8 @@ RTCP = Campaign(
         Part("policing", policing.cases, policing.POLICING, policing.views_of, table=policing.rates_table),
         Part("files", files.cases, files.FILES, table=files.files_table),
         Part("detection", detection.cases, detection.DETECTION, needs_links=True),
+        Part("sensitivity", sensitivity.cases, sensitivity.SENSITIVITY, table=sensitivity.sensitivity_table,
+             needs_links=True),
         Part("disturbed", disturbed.cases, disturbed.DISTURBED, table=disturbed.paths_table, needs_links=True),
         Part("map", detection.map_cases, detection.MAP, table=detection.map_table),
         Part("patterns", several.pattern_cases, several.PATTERNS),
@@ -100,6 +115,7 @@ RTCP = Campaign(
         Part("fairness", fairness.cases, fairness.FAIRNESS),
         Part("baseline", baseline.cases, baseline.BASELINE, needs_links=True),
         Part("video", video.cases, video.VIDEO, table=video.video_table),
+        Part("shorts", shorts.cases, shorts.SHORTS, table=shorts.shorts_table),
     ),
     notes=("* unvalidated: no kernel here has BBRv3",),
     describe=describe,

@@ -30,7 +30,9 @@ def cases(settings: RtcpSettings, links: Links) -> Iterator[Case]:
     runs = settings.baseline.runs
     for place in settings.limited:
         for cca in plain:
-            yield _case(Cell("baseline", place, cca, "limited"), runs, partial(behind, settings, place, cca))
+            yield _case(
+                Cell("baseline", place, cca, "limited"), runs, partial(behind, settings, place, FlowSpec(cca=cca))
+            )
     for place in settings.unlimited:
         for cca in plain:
             scenario = partial(over_trace, settings, place, links.recordings[place], FlowSpec(cca=cca), runs=runs)

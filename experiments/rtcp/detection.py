@@ -47,7 +47,9 @@ def cases(settings: RtcpSettings, links: Links) -> Iterator[Case]:
     for place in settings.limited:
         for cca in DETECTORS:
             yield case_of(
-                Cell("detection", place, cca, "limited"), settings.runs, partial(behind, settings, place, cca)
+                Cell("detection", place, cca, "limited"),
+                settings.runs,
+                partial(behind, settings, place, FlowSpec(cca=cca)),
             )
     for place, unlimited in settings.unlimited.items():
         for cca in DETECTORS:
@@ -57,10 +59,10 @@ def cases(settings: RtcpSettings, links: Links) -> Iterator[Case]:
                 yield case_of(Cell("detection", place, cca, value), settings.runs, scenario)
 
 
-def behind(settings: RtcpSettings, place: str, cca: Cca, seed: int) -> Scenario:
+def behind(settings: RtcpSettings, place: str, flow: FlowSpec, seed: int) -> Scenario:
     """A download behind a limit. The access rates take turns."""
     link = link_at(settings, settings.limited[place], access=seed)
-    return Scenario(link=link, flows=(FlowSpec(cca=cca),), duration_s=settings.download_s, seed=seed)
+    return Scenario(link=link, flows=(flow,), duration_s=settings.download_s, seed=seed)
 
 
 def over_trace(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sections 3.2, 5.4 and 6.1 to 6.3: several objects or connections.
+"""Sections 3.2, 5.4, 6.1 and 6.2: several objects or connections.
 
     patterns     objects on one connection
     second       a file, an idle time, and a file of the same size on its own connection. The figures are those of the
@@ -49,7 +49,6 @@ from experiments.rtcp.settings import RtcpSettings
 from training.intervals import LEAST_SEEDS
 
 LEAST_SECOND = 0.8  # smallest reduction from the unmodified algorithm, in the best cell
-LEAST_CONCURRENT = 0.4  # smallest reduction from the unmodified algorithm, in each pattern
 
 
 def pattern_cases(settings: RtcpSettings, _links: Links | None = None) -> Iterator[Case]:
@@ -115,14 +114,14 @@ def _concurrent(settings: RtcpSettings, name: str, cca: Cca, seed: int) -> Scena
 
 
 def patterns(results: RtcpResults) -> list[Figure]:
-    return _found(results, "patterns", {name: it.limited for name, it in results.settings.patterns.items()})
+    return found_limits(results, "patterns", {name: it.limited for name, it in results.settings.patterns.items()})
 
 
 def concurrent(results: RtcpResults) -> list[Figure]:
-    return _found(results, "concurrent", {name: it.limited for name, it in results.settings.concurrent.items()})
+    return found_limits(results, "concurrent", {name: it.limited for name, it in results.settings.concurrent.items()})
 
 
-def _found(results: RtcpResults, kind: str, operators: Mapping[str, str]) -> list[Figure]:
+def found_limits(results: RtcpResults, kind: str, operators: Mapping[str, str]) -> list[Figure]:
     """The share of runs that end as limited, and the error of R, for each part of a kind with R-TCP.
 
     operators: the name of the operator, by place.
@@ -194,15 +193,6 @@ def concurrent_rate(results: RtcpResults, place: str, cca: Cca) -> Values:
     return results.get(Cell("concurrent", place, cca, "objects"), "retransmission_rate")
 
 
-def concurrent_reduction(results: RtcpResults) -> list[Figure]:
-    figures = []
-    for place in results.settings.concurrent:
-        for cca, base in BASES.items():
-            left = quotients(*(concurrent_rate(results, place, of) for of in (cca, base)))
-            figures.append(within(f"{NAMES[cca]} {place}", 1 - left, least=LEAST_CONCURRENT))
-    return figures
-
-
 PATTERNS: tuple[Statement[RtcpResults], ...] = (
     Statement("6.2-1", "Found with several objects on a connection, R close (2 % in the X app)",
               "in all runs, mean error <= 5 %", patterns),
@@ -217,8 +207,6 @@ SECOND: tuple[Statement[RtcpResults], ...] = (
 CONCURRENT: tuple[Statement[RtcpResults], ...] = (
     Statement("5.4-1", "Found with several connections to a client at a time, R close",
               "in all runs, mean error <= 5 %", concurrent),
-    Statement("6.3-1", "They retransmit 40 to 60 % less than the unmodified versions (in a short-video app)",
-              ">= 40 %", concurrent_reduction),
 )  # fmt: skip
 
 

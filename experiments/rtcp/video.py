@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Videos behind the limited operators (R-TCP 2026, section 6.2).
 
-A client watches `sessions` videos, one after the other, each on its own persistent connection. With R-TCP the first
-connection knows nothing of the limiter. The later ones start with what the earlier ones found (SR-TCP). Unmodified
+A client watches `sessions` videos, one after the other, each on its own persistent connections. These are one, or with
+BOLA three, which take turns at the chunks. With R-TCP the first connection knows nothing of the limiter. The later ones
+start with what the earlier ones found (SR-TCP). Unmodified
 algorithms play the same videos. The seed spreads the sizes of chunks around bitrate x duration, with one factor for all
 bitrates of a chunk. Every algorithm and every ABR (way to choose bitrates) therefore gets the same videos.
 
 A cell's value is the ABR. Its runs have these figures, too, as means over the sessions: retransmission rates of the
 first session and of the later ones, QoE (Pensieve's linear form, emulation/scenario/video.py), the mean bitrate, and a
-session's start-up time and total rebuffering. None: a session lacks the figure.
+session's start-up time and total rebuffering, and the bitrate of the first session's second chunk. None: a session
+lacks the figure.
 
     reduction   1 - retransmission rate with stateful R-TCP over that of the unmodified (plain) algorithm, seed by
                 seed, of all sessions together. The mean is over operators and ABRs
@@ -17,20 +19,21 @@ session's start-up time and total rebuffering. None: a session lacks the figure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
 
-from emulation.run.qos import QoS
-from emulation.scenario.model import Cca, FlowSpec, Scenario
+from emulation.run.qos import FlowQoS, QoS
+from emulation.scenario.model import Cca, FlowSpec, Scenario, Transfer
 from emulation.scenario.video import VideoFlowQoS, VideoSpec
 from experiments.campaign import Case, Links, Values
-from experiments.figures import Figure, Statement, arrows, markdown_table, quotients, within
+from experiments.figures import Figure, Statement, arrows, markdown_table, quotients, share, within
 from experiments.rtcp.cells import ALL, NAMES, PAIRS, Cell, RtcpResults, case_of, link_at, of_kind
 from experiments.rtcp.settings import RtcpSettings
 
 LEAST_QOE = 0.97
+CONNECTIONS: dict[str, int] = {"bola": 3}  # of a session, by ABR; others have one
 CUBIC, BBR, BBR3 = PAIRS.items()  # plain, stateful
 
 
@@ -56,10 +59,12 @@ def sessions(settings: RtcpSettings, place: str, cca: Cca, abr: str, seed: int) 
     plan = settings.video
     rng = np.random.default_rng(seed)
     videos = [_spread(plan.chosen_by(abr), plan.spread, rng) for _ in range(plan.sessions)]
-    flows = [FlowSpec(cca=cca, video=videos[0])]
-    flows += [
-        FlowSpec(cca=cca, video=video, after=before, start_s=plan.idle_s) for before, video in enumerate(videos[1:])
-    ]
+    flows: list[FlowSpec] = []
+    for video in videos:
+        number = len(flows)
+        before = {"after": number - CONNECTIONS.get(abr, 1), "start_s": plan.idle_s} if flows else {}
+        flows.append(FlowSpec.model_validate({"cca": cca, "video": video, **before}))
+        flows += [FlowSpec(cca=cca, video_of=number)] * (CONNECTIONS.get(abr, 1) - 1)
     bits = 8 * sum(video.page_bytes + video.most_bytes for video in videos)
     idle_s = sum(video.chunks * video.chunk_s + plan.idle_s + 30 for video in videos)
     limited = settings.limited[place]
@@ -67,18 +72,26 @@ def sessions(settings: RtcpSettings, place: str, cca: Cca, abr: str, seed: int) 
     return Scenario(link=link_at(settings, limited), flows=tuple(flows), duration_s=most_s, seed=seed)
 
 
+def _rate_of(flows: Sequence[FlowQoS]) -> float:
+    """The retransmission rate of several flows together. A flow sends its new segments / (1 - its rate) in all."""
+    new = [sum(Transfer(size_bytes=sent.size_bytes).size_pkts for sent in flow.transfers) for flow in flows]
+    sent = sum(pkts / (1 - flow.retransmission_rate) for pkts, flow in zip(new, flows, strict=True))
+    return 1 - sum(new) / sent
+
+
 def watched(qos: QoS) -> dict[str, float | None]:
     """The figures of the sessions of a run."""
-    played = [flow for flow in qos.flows if isinstance(flow, VideoFlowQoS)]
-    videos = [flow.video for flow in played]
+    starts = [number for number, flow in enumerate(qos.flows) if isinstance(flow, VideoFlowQoS)]
+    videos = [flow.video for flow in qos.flows if isinstance(flow, VideoFlowQoS)]
 
     def mean(values: list[float | None]) -> float | None:
         had = [value for value in values if value is not None]
         return sum(had) / len(values) if len(had) == len(values) else None
 
     return {
-        "first_retransmission_rate": played[0].retransmission_rate,
-        "later_retransmission_rate": sum(flow.retransmission_rate for flow in played[1:]) / (len(played) - 1),
+        "first_retransmission_rate": _rate_of(qos.flows[: starts[1]]),
+        "later_retransmission_rate": _rate_of(qos.flows[starts[1] :]),
+        "second_kbps": videos[0].chunks[1].bitrate_kbps if len(videos[0].chunks) > 1 else None,
         "qoe": mean([video.qoe for video in videos]),
         "first_qoe": videos[0].qoe,
         "later_qoe": mean([video.qoe for video in videos[1:]]),
@@ -150,6 +163,39 @@ def _kept(results: RtcpResults, cells: list[tuple[str, str]], pair: tuple[Cca, C
     return values
 
 
+def _qoe_range(results: RtcpResults, place: str, cca: Cca) -> Values:
+    """The highest QoE of an ABR less the lowest one behind an operator, in Mbit/s, seed by seed."""
+    values: Values = np.ptp([cell(results, *at, cca, "qoe") for at in _cells(results) if at[0] == place], axis=0)
+    return values
+
+
+def abr_determines(results: RtcpResults) -> list[Figure]:
+    figures = []
+    for place in dict.fromkeys(place for place, _ in _cells(results)):
+        between = np.mean([_qoe_range(results, place, cca) for cca in ALL], axis=0)
+        apart = [np.abs(cell(results, *at, plain, "qoe") - cell(results, *at, capped, "qoe"))
+                 for at in _cells(results) if at[0] == place for plain, capped in PAIRS.items()]  # fmt: skip
+        figures.append(within(place, between - np.mean(apart, axis=0), least=0.0, unit="Mbit/s"))
+    return figures
+
+
+def wider_range(results: RtcpResults) -> list[Figure]:
+    if not {"op1", "op2", "op3"} <= {place for place, _ in _cells(results)}:
+        return []
+    return [
+        within(f"{NAMES[cca]} {place}", _qoe_range(results, place, cca) - _qoe_range(results, "op3", cca), least=0.0,
+               unit="Mbit/s")
+        for place in ("op1", "op2") for cca in ALL
+    ]  # fmt: skip
+
+
+def second_chunk(results: RtcpResults) -> list[Figure]:
+    if ("op1", "fast-mpc") not in _cells(results):
+        return []
+    chosen = {cca: cell(results, "op1", "fast-mpc", cca, "second_kbps") for cca in ALL}
+    return [share(NAMES[cca], int((kbps == 4300).sum()), len(kbps), least=1.0) for cca, kbps in chosen.items()]
+
+
 def row_of(results: RtcpResults, place: str, abr: str, pair: tuple[Cca, Cca]) -> list[str]:
     """The cells of a table row. Each has the value of the plain algorithm, then that of stateful R-TCP.
 
@@ -173,6 +219,10 @@ VIDEO: tuple[Statement[RtcpResults], ...] = (
               kept_qoe(CUBIC, LEAST_QOE)),
     Statement("6.2-6", "of BBRv1's", ">= 97 %", kept_qoe(BBR, LEAST_QOE)),
     Statement("6.2-7", "and of BBRv3's", ">= 97 %", kept_qoe(BBR3, LEAST_QOE)),
+    Statement("6.2-8", "The ABR determines QoE: it differs more between ABRs than with and without R-TCP",
+              ">= 0, the difference", abr_determines),
+    Statement("6.2-9", "QoE differs more between ABRs behind op1 and op2 than behind op3", ">= 0", wider_range),
+    Statement("6.2-10", "FastMPC chooses 4.3 Mbit/s for its second chunk behind op1", "in all runs", second_chunk),
 )  # fmt: skip
 
 

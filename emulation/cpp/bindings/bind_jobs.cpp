@@ -112,15 +112,18 @@ void bind_jobs(nb::module_& m) {
             [](FlowJob* self, std::string cca, std::vector<std::uint32_t> params, std::shared_ptr<Table> table,
                std::uint8_t delay_class, double start_s, std::optional<double> stop_s,
                std::vector<Transfer> transfers, std::uint32_t client, const ReceiverConfig& receiver,
-               std::optional<std::uint32_t> after, std::shared_ptr<Video> video) {
+               std::optional<std::uint32_t> after, std::shared_ptr<Video> video,
+               std::optional<std::uint32_t> video_of) {
                 new (self) FlowJob{std::move(cca), std::move(params), std::move(table), delay_class, start_s,
-                                   stop_s, std::move(transfers), std::move(video), client, receiver, after};
+                                   stop_s, std::move(transfers), std::move(video), client, receiver, after, video_of};
             },
             "cca"_a, "params"_a, "table"_a.none() = nb::none(), "delay_class"_a = 0, "start_s"_a = 0.0,
             "stop_s"_a.none() = nb::none(), "transfers"_a = std::vector<Transfer>{}, "client"_a = 0u,
             "receiver"_a = ReceiverConfig{}, "after"_a.none() = nb::none(), "video"_a.none() = nb::none(),
+            "video_of"_a.none() = nb::none(),
             "transfers: none is data without end, unless there is a video. client: the receiving client, numbered from 0, "
-            "whose flows share buckets and R-TCP's knowledge. after: start_s counts from the end of that earlier flow.");
+            "whose flows share buckets and R-TCP's knowledge. after: start_s counts from the end of that earlier flow. "
+            "video_of: the earlier flow whose video has this further connection.");
     nb::class_<Job>(m, "Job", "One run.")
         .def(
             "__init__",

@@ -29,7 +29,8 @@ Abr abr_of(const std::string& name) {
     if (name == "bola") return Abr::bola;
     if (name == "mpc") return Abr::mpc;
     if (name == "robust-mpc") return Abr::robust_mpc;
-    throw std::invalid_argument("abr: expected fixed, bola, mpc or robust-mpc, got " + name);
+    if (name == "fast-mpc") return Abr::fast_mpc;
+    throw std::invalid_argument("abr: expected fixed, bola, mpc, robust-mpc or fast-mpc, got " + name);
 }
 
 // Checks what the other code relies on, so that no call from Python reads beyond the end of an array.

@@ -75,10 +75,15 @@ std::vector<FlowConfig> flows_of(const Job& job) {
     for (std::uint32_t id = 0; id < job.flows.size(); ++id) {
         const FlowJob& flow = job.flows[id];
         if (flow.after && *flow.after >= id) throw std::invalid_argument("after: expected a flow before this one");
+        if (flow.video_of && (*flow.video_of >= id || !job.flows[*flow.video_of].video))
+            throw std::invalid_argument("video_of: expected a flow before this one, with a video");
         flows.push_back({make_algorithm(flow, hash++, clients), Instant{} + Duration::from_s(flow.start_s),
                          flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never(),
                          job.servers ? std::vector<Transfer>{} : flow.transfers,
-                         flow.video, flow.client, flow.receiver, flow.after, job.servers != nullptr});
+                         flow.video_of ? flows[*flow.video_of].player
+                         : flow.video  ? std::make_shared<Player>(flow.video)
+                                       : nullptr,
+                         flow.client, flow.receiver, flow.after, job.servers != nullptr, flow.video_of});
     }
     return flows;
 }

@@ -28,6 +28,7 @@ struct FlowJob {
     std::uint32_t client = 0;
     ReceiverConfig receiver;
     std::optional<std::uint32_t> after;  // start_s counts from the end of that flow, which has a lower number
+    std::optional<std::uint32_t> video_of;  // a further connection of that flow's video; no transfers and no video
 };
 
 struct Job {

@@ -35,12 +35,12 @@ struct TransferResult {
 
 class Application {
 public:
-    // Without transfers and video there is data without end.
+    // Without transfers and a player there is data without end.
     // The sum of the sizes is below 2^32 - 1.
-    explicit Application(std::vector<Transfer> transfers, std::shared_ptr<const Video> video = nullptr,
+    // player: the connections of its video share it.
+    explicit Application(std::vector<Transfer> transfers, std::shared_ptr<Player> player = nullptr,
                          bool of_proxy = false)
-        : transfers_(std::move(transfers)) {
-        if (video) player_ = std::make_unique<Player>(std::move(video));
+        : transfers_(std::move(transfers)), player_(std::move(player)) {
         offered_pkts_ = has_end() || of_proxy ? 0 : UINT32_MAX;
     }
 
@@ -57,7 +57,8 @@ public:
 
     // The connection starts now, and with it the first transfer, whose start was only planned so far.
     void starts(Instant now) {
-        if (!results_.empty()) results_.back().start_s = now.s();
+        if (results_.empty()) return;
+        results_.back().start_s = now.s();
         if (player_) player_->starts(now);
     }
 
@@ -92,7 +93,7 @@ private:
     std::uint32_t offered_pkts_ = 0;
     bool busy_ = false;
     std::vector<TransferResult> results_;
-    std::unique_ptr<Player> player_;
+    std::shared_ptr<Player> player_;
 };
 
 }  // namespace ccatune

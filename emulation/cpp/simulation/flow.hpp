@@ -22,13 +22,14 @@ namespace ccatune {
 
 struct alignas(kLineBytes) Flow {
     Flow(std::uint32_t id, FlowConfig config, const SimulationConfig& sim)
-        : application(std::move(config.transfers), std::move(config.video), config.of_proxy),
-          sender(id, std::move(config.algorithm), application.begin(config.start)),
+        : application(std::move(config.transfers), std::move(config.player), config.of_proxy),
+          sender(id, std::move(config.algorithm), config.video_of ? 0 : application.begin(config.start)),
           receiver(config.receiver),
           random(sim.seed, id),
           start(config.start),
           stop(config.stop),
-          after(config.after) {
+          after(config.after),
+          video_of(config.video_of) {
         sender.offer_window(receiver.window_pkts());
     }
 
@@ -38,7 +39,7 @@ struct alignas(kLineBytes) Flow {
     FlowResult result;
     Random random;
     Instant start, stop;
-    std::optional<std::uint32_t> after;
+    std::optional<std::uint32_t> after, video_of;
     bool started = false;
     std::uint32_t goodput_base = 0;
     SenderCounters sender_base;

@@ -64,7 +64,7 @@ public:
         flows_.reserve(flows.size());
         for (std::uint32_t id = 0; id < flows.size(); ++id) {
             flows_.emplace_back(id, std::move(flows[id]), config);
-            if (!flows_.back().after) heap_.move(source(id, kLife), flows_.back().start);
+            if (!flows_.back().after && !flows_.back().video_of) heap_.move(source(id, kLife), flows_.back().start);
         }
         if (config.sample_every.ns > 0) heap_.move(kSampler, Instant{} + config.sample_every);
     }
@@ -179,6 +179,7 @@ private:
             const Duration handshake_rtt = wait_of_probe(now);
             flow.receiver.start(handshake_rtt);
             flow.sender.start(now, handshake_rtt, send);
+            if (flow.video_of) flow.sender.supply(now, flow.application.begin(now), send);
         } else if (now >= flow.stop) {
             flow.sender.stop();
         } else {
@@ -190,16 +191,30 @@ private:
     [[gnu::noinline, gnu::cold]] void finish_transfer(Instant now, std::uint32_t id, Flow& flow) {
         if (!flow.application.is_busy()) return;
         const Instant next = flow.application.complete(now);
-        if (flow.application.is_over()) end(now, id, flow);
+        const std::vector<std::uint32_t> connections = connections_of(id);
+        if (flow.application.is_over())
+            for (const std::uint32_t each : connections) end(now, each, flows_[each]);
         if (now >= flow.stop || next >= flow.stop) return;
-        if (next > now)
-            heap_.move(source(id, kLife), next);
+        const Player* player = flow.application.player();
+        const std::uint32_t turn = player ? connections[player->chunks().size() % connections.size()] : id;
+        if (next > now || turn != id)
+            heap_.move(source(turn, kLife), next);
         else
             flow.sender.supply(now, flow.application.begin(now), [&](const Packet& p) { enqueue(now, p); });
     }
 
+    // The connections that take turns at the chunks of the flow's video; without a video the flow alone.
+    std::vector<std::uint32_t> connections_of(std::uint32_t id) const {
+        std::vector<std::uint32_t> connections{flows_[id].video_of.value_or(id)};
+        if (flows_[id].application.player())
+            for (std::uint32_t later = connections[0] + 1; later < flows_.size(); ++later)
+                if (flows_[later].video_of == connections[0]) connections.push_back(later);
+        return connections;
+    }
+
     // A connection ends, and those that wait for its end begin.
     void end(Instant now, std::uint32_t id, Flow& flow) {
+        if (!flow.started) return;
         flow.result.complete_s = now.s();
         flow.sender.end();
         for (std::uint32_t later = id + 1; later < flows_.size(); ++later)

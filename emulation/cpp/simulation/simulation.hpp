@@ -40,12 +40,13 @@ struct FlowConfig {
     std::unique_ptr<Algorithm> algorithm;
     Instant start{};                  // counts from the end of the flow `after`, if there is one
     Instant stop = Instant::never();
-    std::vector<Transfer> transfers;  // no transfers and no video: data without end
-    std::shared_ptr<const Video> video;  // in place of transfers
+    std::vector<Transfer> transfers;  // no transfers and no player: data without end
+    std::shared_ptr<Player> player;   // of a video, in place of transfers
     std::uint32_t client = 0;         // the client whose buckets the flow uses; numbered from 0
     ReceiverConfig receiver;
     std::optional<std::uint32_t> after;  // starts after the end of that flow, which has a lower number
-    bool of_proxy = false;            // its data comes from a server; no transfers and no video
+    bool of_proxy = false;            // its data comes from a server; no transfers and no player
+    std::optional<std::uint32_t> video_of;  // a further connection of the video of that flow, which has a lower number
 };
 
 struct SimulationConfig {

@@ -12,6 +12,15 @@
 // q is the bitrate in Mbit/s, and N is 5.
 // The video defines mu and lambda.
 //
+// FastMPC (section 5) computes all choices in advance, and a player only looks them up.
+// Its table has a choice for each last bitrate and each point (B, C) of a grid, and a player takes the nearest point:
+//
+//   B    0, 1/100, ... 1 of the room
+//   C    1/100, 2/100, ... 1 of the top bitrate; with a chunk in the buffer, faster downloads stall no plan
+//
+// The table does not know the video: each chunk has its nominal size, bitrate times playing time, and N more follow.
+// An entry is computed when it is looked up, because a session needs few of them.
+//
 // DEVIATION: The start-up time is not optimised.
 // Playing begins with the first chunk, whose bitrate is given.
 #include <algorithm>
@@ -26,6 +35,7 @@ namespace {
 
 constexpr std::uint32_t kHorizon = 5;
 constexpr std::size_t kMemory = 5;
+constexpr double kBins = 100;
 
 // Returns the prediction from the chunks before `chunk`, of which there is at least one.
 double predicted(const std::vector<double>& measured_mbps, std::size_t chunk) {
@@ -73,6 +83,16 @@ private:
     std::uint32_t end_;
 };
 
+// A video of nominal chunk sizes that lasts for the horizon.
+Video nominal(const Video& video) {
+    Video nominal = video;
+    nominal.sizes_bytes.clear();
+    for (std::uint32_t chunk = 0; chunk < kHorizon; ++chunk)
+        for (const std::uint32_t kbps : video.bitrates_kbps)
+            nominal.sizes_bytes.push_back(static_cast<std::uint32_t>(std::lround(kbps * 125 * video.chunk.s())));
+    return nominal;
+}
+
 }  // namespace
 
 Choice choose_mpc(const Video& video, const View& view, bool is_robust) {
@@ -81,6 +101,17 @@ Choice choose_mpc(const Video& video, const View& view, bool is_robust) {
     const Planner planner(video, mbps, std::min(view.next + kHorizon, video.chunks()));
     Choice choice{0, room_at(video)};
     planner.best(view.next, view.last, std::min(view.buffer, choice.wait_for).s(), &choice.bitrate);
+    return choice;
+}
+
+Choice choose_fast_mpc(const Video& video, const View& view) {
+    const double room_s = room_at(video).s(), top_mbps = video.bitrates_kbps.back() * 1e-3;
+    const double level = room_s > 0 ? std::round(std::min(view.buffer.s() / room_s, 1.0) * kBins) / kBins : 0;
+    const double mbps = predicted(view.measured_mbps, view.measured_mbps.size());
+    const double rate = std::clamp(std::round(mbps / top_mbps * kBins), 1.0, kBins) / kBins;
+    const Video entry = nominal(video);
+    Choice choice{0, room_at(video)};
+    Planner(entry, rate * top_mbps, kHorizon).best(0, view.last, level * room_s, &choice.bitrate);
     return choice;
 }
 

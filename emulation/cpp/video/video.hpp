@@ -6,6 +6,7 @@
 //   bola         Spiteri, Urgaonkar, Sitaraman 2016 (bola.cpp)
 //   mpc          Yin, Jindal, Sekar, Sinopoli 2015, section 4 (mpc.cpp)
 //   robust_mpc   the same with a lower bound of the predicted throughput
+//   fast_mpc     mpc by a table; the same source, section 5
 //
 // Bitrates and chunks are numbered from 0; bitrate 0 is the lowest.
 // A choice depends only on what a player has seen, so it has no state, no clock and no random number.
@@ -19,7 +20,7 @@
 
 namespace ccatune {
 
-enum class Abr : std::uint8_t { fixed, bola, mpc, robust_mpc };
+enum class Abr : std::uint8_t { fixed, bola, mpc, robust_mpc, fast_mpc };
 
 struct Video {
     Abr abr = Abr::fixed;
@@ -55,6 +56,7 @@ struct Choice {
 
 Choice choose_bola(const Video& video, const View& view);
 Choice choose_mpc(const Video& video, const View& view, bool is_robust);
+Choice choose_fast_mpc(const Video& video, const View& view);
 
 // Whatever the algorithm, a chunk is requested only when there is room for all of it.
 inline Duration room_at(const Video& video) { return video.most_buffer - video.chunk; }
@@ -67,6 +69,8 @@ inline Choice choose(const Video& video, const View& view) {
             return choose_mpc(video, view, false);
         case Abr::robust_mpc:
             return choose_mpc(video, view, true);
+        case Abr::fast_mpc:
+            return choose_fast_mpc(video, view);
         case Abr::fixed:
             break;
     }

@@ -44,7 +44,7 @@ def scenarios_of_every_kind() -> list[Scenario]:
     return [
         *(load(draw(number)) for number in range(40)),
         Scenario(link=delays, flows=(FlowSpec(cca="cubic"), FlowSpec()), duration_s=6, seed=3),
-        Scenario(link=LinkSpec(rate_mbps=2), flows=(video,), duration_s=100),
+        Scenario(link=LinkSpec(rate_mbps=2), flows=(video, FlowSpec(cca="cubic", video_of=0)), duration_s=100),
     ]
 
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulation import LinkSpec, Scenario, VideoFlowQoS, VideoQoS, VideoSpec, _engine, simulate
+from emulation import LinkSpec, QoS, Scenario, VideoFlowQoS, VideoQoS, VideoSpec, _engine, simulate
 from emulation.scenario.model import FlowSpec
 from emulation.scenario.path import Policer
 from emulation.scenario.video import Abr
@@ -26,7 +26,7 @@ from tests.prove.scenarios import draw, load
 
 NEVER_NS = 2**63 - 1
 TOP = 5 + math.log(4)
-ABRS: tuple[Abr, ...] = ("fixed", "bola", "mpc", "robust-mpc")
+ABRS: tuple[Abr, ...] = ("fixed", "bola", "mpc", "robust-mpc", "fast-mpc")
 
 
 def video(
@@ -171,6 +171,47 @@ def test_mpc_is_the_best_of_all_ways(
     assert best[found] >= max(best.values()) - 1e-6
 
 
+# --- FastMPC ---------------------------------------------------------------------------------------------------------
+
+
+def planned(abr: Abr, *, larger: int = 1) -> _engine.Video:
+    """Room for 20 s, and a top bitrate of 1.85 Mbit/s. With these penalties no two plans are equally good."""
+    kbps = (300, 750, 1850)
+    sizes = [larger * rate * 500 for rate in kbps] * 12
+    return _engine.Video(abr, kbps, sizes, 4.0, 24.0, rebuffer_penalty_mbps=3.917, switch_penalty=0.873)
+
+
+def test_fast_mpc_is_mpc_on_the_grid_of_its_table() -> None:
+    """A step of the table is 0.2 s of buffer, or 18.5 kbit/s of throughput."""
+    exact, table = planned("mpc"), planned("fast-mpc")
+    chosen = {
+        (last, level, rate): (
+            exact.choose(1, 0.2 * level, last, [0.0185 * rate]), table.choose(1, 0.2 * level, last, [0.0185 * rate])
+        )
+        for last in range(3) for level in range(0, 101, 4) for rate in range(1, 101, 3)
+    }  # fmt: skip
+    assert [at for at, (one, other) in chosen.items() if one != other] == []
+    assert {choice for (choice, _), _ in chosen.values()} == {0, 1, 2}
+
+
+def test_fast_mpc_takes_the_nearest_point_of_its_table_and_knows_no_sizes() -> None:
+    exact, table = planned("mpc"), planned("fast-mpc")
+    draws = random.Random(1)
+    for _ in range(300):
+        level, rate, last = draws.randrange(101), draws.randrange(1, 101), draws.randrange(3)
+        off_s, off_mbps = 0.2 * draws.uniform(-0.49, 0.49), 0.0185 * draws.uniform(-0.49, 0.49)
+        near = table.choose(1, max(0.2 * level + off_s, 0), last, [0.0185 * rate + off_mbps])
+        assert near == exact.choose(1, 0.2 * level, last, [0.0185 * rate])
+    # More throughput than the table has counts as its top, less as its lowest, and more buffer than room as room.
+    assert table.choose(1, 9, 0, [99.0]) == table.choose(1, 9, 0, [1.85])
+    assert table.choose(1, 9, 0, [1e-5]) == table.choose(1, 9, 0, [0.0185])
+    assert table.choose(1, 99, 0, [0.9]) == table.choose(1, 20, 0, [0.9])
+    # The last chunk of a video, and one that is a hundred times as large as its bitrate says, have the same entry.
+    large = planned("fast-mpc", larger=100)
+    for at in (1, 11):
+        assert large.choose(at, 10, 1, [0.9]) == table.choose(1, 10, 1, [0.9])
+
+
 # --- players ---------------------------------------------------------------------------------------------------------
 
 
@@ -298,6 +339,41 @@ def test_a_page_comes_first_and_what_waits_for_a_video_begins_behind_its_last_ch
     assert qos.flows[1].transfers[0].start_s == pytest.approx(flow.complete_s + 1)
 
 
+def audited(*flows: FlowSpec) -> QoS:
+    return simulate(Scenario(link=LinkSpec(rate_mbps=20), flows=flows, duration_s=20), audit=True)
+
+
+def test_the_connections_of_a_video_take_turns_and_one_that_waits_for_it_begins_after_the_last_chunk() -> None:
+    """Five chunks over three connections, of which each request finds a round of ten segments as with one."""
+    sizes = tuple((14_480 + 1000 * number, 28_960) for number in range(5))
+    spec = SMALL.model_copy(update={"sizes_bytes": sizes, "page_bytes": 9})
+    others = [fixed(11, video_of=0) for _ in range(2)]
+    flows = (fixed(11, video=spec, start_s=1), *others, fixed(11, size_bytes=9, after=0))
+    qos = audited(*flows)
+    video = qos.flows[0]
+    assert isinstance(video, VideoFlowQoS)
+    alone = run(flows[0], duration_s=20).flows[0]
+    assert isinstance(alone, VideoFlowQoS)
+    assert [chunk.start_s for chunk in video.video.chunks] == pytest.approx(
+        [chunk.start_s for chunk in alone.video.chunks]
+    )
+    of_each = [[sent.size_bytes for sent in flow.transfers] for flow in qos.flows]
+    assert of_each == [[9, 14_480, 17_480], [15_480, 18_480], [16_480], [9]]
+    starts = [sent.start_s for flow in qos.flows[:3] for sent in flow.transfers][1:]
+    assert sorted(starts) == pytest.approx([chunk.start_s for chunk in video.video.chunks])
+    last_s = video.video.chunks[-1].complete_s
+    assert [flow.complete_s for flow in qos.flows[:3]] == [last_s] * 3
+    assert qos.flows[3].transfers[0].start_s == pytest.approx(last_s)
+    assert all(len(flow.limits) == 0 for flow in qos.flows)
+
+
+def test_a_connection_that_has_no_turn_never_opens() -> None:
+    short = SMALL.model_copy(update={"chunks": 1, "sizes_bytes": ((9, 99),)})
+    qos = audited(fixed(10, video=short), fixed(10, video_of=0))
+    assert [len(flow.transfers) for flow in qos.flows] == [1, 0]
+    assert qos.flows[1].complete_s is None
+
+
 def test_a_video_that_is_cut_has_the_chunks_that_came() -> None:
     for video in (played_by(fixed(10, video=SMALL), duration_s=1.25), played_by(fixed(10, video=SMALL, stop_s=1.25))):
         came = [chunk.complete_s is not None for chunk in video.chunks]
@@ -345,8 +421,11 @@ def test_videos_on_any_path_pass_the_audit_and_come_whole() -> None:
             })
             for flow in scenario.flows
         ]  # fmt: skip
-        qos = simulate(scenario.model_copy(update={"flows": tuple(flows)}), audit=True)
-        for spec, flow in zip(flows, qos.flows, strict=True):
+        further = FlowSpec(cca=flows[0].cca, params=flows[0].params, client=flows[0].client, video_of=0)
+        qos = simulate(scenario.model_copy(update={"flows": (*flows, further)}), audit=True)
+        assert all(sent.complete_s is not None for sent in qos.flows[-1].transfers)
+        assert len(qos.flows[-1].transfers) == (flows[0].video.chunks // 2 if flows[0].video else None)
+        for spec, flow in zip(flows, qos.flows[:-1], strict=True):
             assert isinstance(flow, VideoFlowQoS)
             assert spec.video is not None
             assert len(flow.video.played) == spec.video.chunks

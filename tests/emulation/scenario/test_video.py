@@ -19,7 +19,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{abr: bolas}", r"video\.abr: expected 'fixed', 'bola', 'mpc' or 'robust-mpc', got 'bolas'"),
+        ("{abr: bolas}", r"video\.abr: expected 'fixed', 'bola', 'mpc', 'robust-mpc' or 'fast-mpc', got 'bolas'"),
         ("{bitrates_kbps: [300, 300]}", r"video: expected bitrates_kbps ascending, each once, got \[300, 300\]"),
         ("{bitrates_kbps: []}", r"video\.bitrates_kbps: .*at least 1 item"),
         ("{abr: mpc, bitrates_kbps: [1, 2, 3, 4, 5, 6, 7, 8, 9]}", "at most 8 bitrates_kbps with abr mpc, got 9"),
@@ -62,6 +62,27 @@ def test_a_flow_sends_one_thing_and_has_a_plan_unless_it_is_a_video() -> None:
         flow.plan  # noqa: B018 (it raises)
 
 
+@pytest.mark.parametrize(
+    ("flows", "message"),
+    [
+        ("[{video_of: 0}]", r"flows\.0\.video_of of a flow before it .* that has a video and no stop_s, got 0"),
+        ("[{}, {video_of: 0}]", r"flows\.1\.video_of of a flow before it"),
+        ("[{video: {}, stop_s: 9}, {video_of: 0}]", r"flows\.1\.video_of of a flow before it"),
+        ("[{video: {}}, {video_of: 0, start_s: 3}]", r"video_of without start_s, stop_s, size_bytes, transfers, video"),
+        ("[{video: {}}, {video_of: 0, video: {}}]", r"video_of without start_s"),
+        ("[{video: {}}, {video_of: 0, after: 0}]", r"either video_of or after, got both"),
+        ("[{video: {}}, {video_of: 0}, {after: 1}]", r"flows\.1 with size_bytes, transfers or a video"),
+    ],
+)
+def test_a_further_connection_of_a_video_has_nothing_of_its_own(tmp_path: Path, flows: str, message: str) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("link: {rate_mbps: 20}\nflows: " + flows + "\n")
+    with pytest.raises(EmulationError, match=message):
+        load_scenario(file)
+    with pytest.raises(EmulationError, match="the simulator alone plays a video"):
+        FlowSpec(video_of=0).plan  # noqa: B018 (it raises)
+
+
 def chunk(kbps: int, *, at_s: float, rebuffer_s: float = 0.0, came: bool = True) -> ChunkQoS:
     return ChunkQoS(kbps, kbps * 500, at_s, at_s + 1 if came else None, rebuffer_s, 4.0)
 
@@ -95,6 +116,14 @@ def test_the_shipped_video_is_told_in_lines_and_as_json(capsys: Capture, reposit
         at = next(i for i, line in enumerate(lines) if line.startswith(f"flow {number}: "))
         assert f"12 of 12 chunks by {abr}, start-up {flow['video']['startup_s']:.3f} s" in lines[at]
         assert lines[at + 1].split()[:2] == ["QoE", f"{flow['video']['qoe']:.3f}:"]
+
+
+def test_a_further_connection_is_described_by_its_chunks(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("link: {rate_mbps: 20}\nflows: [{cca: cubic, video: {chunks: 5}}, {cca: cubic, video_of: 0}]\n"
+                    "duration_s: 60\n")  # fmt: skip
+    assert ccatune.run(["simulate", str(file)]) == 0
+    assert "flow 2:         2 chunks of the video of flow 1\n" in capsys.readouterr().out
 
 
 def test_a_video_that_did_not_begin_is_told_in_one_line(capsys: Capture, repository: Path) -> None:

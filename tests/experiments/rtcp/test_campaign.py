@@ -18,9 +18,9 @@ from emulation.run.simulator import simulate
 from emulation.scenario.model import LinkSpec, Scenario
 from emulation.scenario.path import GilbertElliott, Policer, SteppedPolicer
 from emulation.traces import Recording, Trace
-from experiments.campaign import Case, Links, Store, judge
+from experiments.campaign import Case, Links, Results, Store, judge
 from experiments.command import run_parts
-from experiments.rtcp import RTCP
+from experiments.rtcp import RTCP, sensitivity
 from experiments.rtcp.cells import PAIRS, Cell, RtcpResults
 from experiments.rtcp.detection import map_table
 from experiments.rtcp.disturbed import paths_table
@@ -48,8 +48,8 @@ SMALL = {
     "download_s": 8,
     "policing": Policing(longer_rtts_ms=(40, 120), seeds=5),
 }
-# 3 x 3 algorithms x sizes; patterns and losses x 6 algorithms; operators x ABRs x 6 algorithms
-CLIENT_PARTS = 9 * 7 + 4 * 6 + 2 * 6 + 3 * 2 * 6
+# 3 x 3 algorithms x sizes; patterns and losses x 6 algorithms; operators x (3 ABRs and short videos) x 6 algorithms
+CLIENT_PARTS = 9 * 7 + 2 * 6 + 2 * 6 + 3 * (3 + 1) * 6
 PROBING = {"limited": ["op2"], "size_bytes": 10**6, "every_rounds": [15, 20], "gains_permille": [100, 200], "runs": 5}
 SMALL_MAP = Map(rates_mbps=(2, 20), buckets_bytes=(16_000, 500_000), rtt_ms=40, runs=1)
 
@@ -157,9 +157,27 @@ def test_each_case_has_a_name_of_its_own() -> None:
     # 3 operators x 6 algorithms x 7 sizes; 2 detectors at 6 places, and without guards at one; 8 x 8; 2 x 3
     # 2 algorithms behind 2 operators, 3 eta x 4 gamma; 3 meetings; 2 algorithms at 6 places and 2 patterns
     # 6 algorithms over 2 losses x 6 rates x 5 round trips, and twice over 5 rates x 5 round trips
-    # 3 algorithms on 27 paths over 3 links
-    grids = 6 * 2 * 30 + 2 * 6 * 25 + 3 * 27 * 3
+    # 3 algorithms on 27 paths over 3 links; 20 settings of 2 detectors at 5 places
+    grids = 6 * 2 * 30 + 2 * 6 * 25 + 3 * 27 * 3 + 20 * 2 * 5
     assert len(names) == 3 * (84 + 5) + 126 + 2 * 7 + 64 + 6 + CLIENT_PARTS + grids + 2 * 2 * 12 + 3 + 14
+
+
+def test_one_parameter_of_detection_differs_at_a_time() -> None:
+    whole = load_settings(CONFIG)
+    links = Links(dict.fromkeys(whole.traced, (even("even", seconds=60),)))
+    flows = {case.key: case.scenarios()[0].flows[0] for case in sensitivity.cases(whole, links)}
+    assert {place for _, place, *_ in flows} == {"op1", "op2", "op3", "op4", "op5"}
+    for part, params in (
+        ("default", {}),
+        ("beta-400", {"trigger_loss_permille": 400}),
+        ("omega-17", {"candidates": 17}),
+    ):
+        for place in ("op1", "op4"):
+            assert flows[Cell("sensitivity", place, "rtcp_cubic", part)].params == params
+    results = Results(whole, {key: {"limited": np.full(5, float(key[1] < "op4"))} for key in flows})
+    rows = sensitivity.sensitivity_table(results)[2:]
+    assert len(rows) == 24
+    assert rows[4:6] == ["| alpha | 8 | 0.0 | 0.0 |", "| beta | 0.1 | 0.0 | 0.0 |"]
 
 
 def test_a_limited_flow_meets_its_operators_policer_first() -> None:
@@ -183,10 +201,10 @@ def test_a_second_connection_follows_the_first_and_may_know_nothing_of_it() -> N
 
 
 def test_concurrent_connections_are_of_one_client_and_a_limit_is_lifted_while_data_flow() -> None:
-    scenario = scenarios_of(settings(), Cell("concurrent", "shorts", "rtcp_cubic", "objects"))[0]
+    scenario = scenarios_of(settings(), Cell("concurrent", "joined", "rtcp_cubic", "objects"))[0]
     assert {flow.client for flow in scenario.flows} == {"client"}
     assert [len(flow.transfers) for flow in scenario.flows] == [1, 1, 1]
-    assert scenario.link.rtt_ms == 21
+    assert scenario.link.rtt_ms == 18
     lift = scenarios_of(settings(), Cell("lifted", "limit", "bbr", "2"))[0]
     assert isinstance(lift.link.before[0], SteppedPolicer)
     assert (lift.link.loss, lift.warmup_s, lift.duration_s) == (0.02, 20, 30)
@@ -282,7 +300,8 @@ def test_a_small_campaign_is_judged_drawn_and_tabled() -> None:
     small = settings(lifted=whole.lifted.model_copy(update={"grid": grid}), freed=freed)
     recordings = [even("a", seconds=30)]
     campaign = replace(RTCP, links=lambda _settings, _paths: Links(dict.fromkeys(small.traced, recordings)))
-    chosen = [part for part in campaign.parts if part.name != "policing"]  # test_policing.py
+    elsewhere = {"policing", "shorts", "sensitivity"}  # test_policing.py, test_shorts.py; and below
+    chosen = [part for part in campaign.parts if part.name not in elsewhere]
     results = run_parts(campaign, chosen, small)
     rows = {row["statement"]: row for row in judge(campaign, chosen, results)}
     # A bucket that holds the file loses nothing; a limit is found; an even link is none.
@@ -296,7 +315,7 @@ def test_a_small_campaign_is_judged_drawn_and_tabled() -> None:
     assert policed.any()
     assert results.get(baseline, "policer_mbps")[policed] == pytest.approx(1.3, rel=0.01)
     assert second_table(results)[2].startswith("| CUBIC | 0.0 > 0.0 > 0.0 | ")
-    assert concurrent_table(results)[0] == "| algorithm | parallel | joined | videos | shorts |"
+    assert concurrent_table(results)[0] == "| algorithm | parallel | joined |"
     assert [row.split(" | ")[:2] for row in probing_table(results)[2:4]] == [["| 15", "10 %"], ["| 15", "25 %"]]
     head, rule, *lines = files_table(results)
     assert head == "| operator | algorithm | 0.5 MB | 1 | 4 |"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from emulation.run.simulator import simulate
 from emulation.scenario.model import Scenario
 from emulation.scenario.path import Policer
 from experiments.campaign import Results, Store
@@ -16,7 +17,7 @@ from experiments.command import run_parts
 from experiments.rtcp import RTCP
 from experiments.rtcp.cells import Cell, RtcpResults
 from experiments.rtcp.settings import RtcpSettings, load_settings
-from experiments.rtcp.video import cases, cell, kept_qoe, reduced_by, video_table
+from experiments.rtcp.video import cases, cell, kept_qoe, reduced_by, video_table, watched
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "rtcp.yaml"
 PART = Cell("video", "op2", "rtcp_bbr", "robust-mpc")
@@ -39,6 +40,19 @@ def test_sessions_follow_each_other_on_connections_of_their_own() -> None:
         assert [(flow.after, flow.start_s) for flow in scenario.flows] == [(None, 0), (0, 5)]
         assert {flow.video.abr for flow in scenario.flows if flow.video} == {"robust-mpc"}
         assert scenario.client_keep_s == 600
+
+
+def test_bola_plays_over_three_connections_in_turn() -> None:
+    (scenario, *_) = scenarios_of(settings(), Cell("video", "op2", "rtcp_bbr", "bola"))
+    assert [(flow.after, flow.start_s, flow.video_of) for flow in scenario.flows] == [
+        (None, 0, None), (None, 0, 0), (None, 0, 0), (0, 5, None), (None, 0, 3), (None, 0, 3),
+    ]  # fmt: skip
+    row = watched(simulate(scenario))
+    sent = {n: [flow.retransmission_rate for flow in simulate(scenario).flows[n : n + 3]] for n in (0, 3)}
+    for name, first in (("first", 0), ("later", 3)):
+        rate = row[f"{name}_retransmission_rate"]
+        assert rate is not None
+        assert min(sent[first]) < rate < max(sent[first])
 
 
 def test_sizes_are_spread_by_seed_and_the_same_for_every_algorithm_and_abr() -> None:
@@ -97,7 +111,7 @@ def test_reductions_and_qoe_are_means_over_operators_and_abrs() -> None:
     mean, *cells = reduced_by(("cubic", "rtcp_cubic"), 0.28)(results)
     assert (mean.mean, mean.agrees) == (pytest.approx(0.4), True)
     assert [figure.label for figure in cells] == [f"{op} {abr}" for op in ("op1", "op2", "op3")
-                                                  for abr in ("bola", "robust-mpc")]  # fmt: skip
+                                                  for abr in ("bola", "robust-mpc", "fast-mpc")]  # fmt: skip
     assert not reduced_by(("cubic", "rtcp_cubic"), 0.41)(results)[0].agrees
     assert kept_qoe(("cubic", "rtcp_cubic"), 0.97)(results)[0].mean == pytest.approx(0.98)
     assert not kept_qoe(("cubic", "rtcp_cubic"), 0.99)(results)[0].agrees
@@ -108,7 +122,7 @@ def test_reductions_and_qoe_are_means_over_operators_and_abrs() -> None:
 
 def test_a_qoe_below_nothing_is_still_compared() -> None:
     results = made(**{"bbr qoe": -1.0, "rtcp_bbr qoe": -0.5})
-    assert [figure.mean for figure in kept_qoe(("bbr", "rtcp_bbr"), 0.97)(results)] == [pytest.approx(1.5)] * 10
+    assert [figure.mean for figure in kept_qoe(("bbr", "rtcp_bbr"), 0.97)(results)] == [pytest.approx(1.5)] * 13
     none = made(**{"bbr qoe": 0.0})
     assert not any(figure.agrees for figure in kept_qoe(("bbr", "rtcp_bbr"), 0.97)(none)[:4])
 
@@ -116,9 +130,9 @@ def test_a_qoe_below_nothing_is_still_compared() -> None:
 def test_qoe_is_asked_of_each_operator() -> None:
     results = made()
     part = Cell("video", "op3", "rtcp_bbr", "bola")
-    results.cases[part]["qoe"] = np.full(5, 0.09)
+    results.cases[part]["qoe"] = np.full(5, 0.085)
     every, *operators = kept_qoe(("bbr", "rtcp_bbr"), 0.97)(results)[:4]
-    assert (every.mean, every.agrees) == (pytest.approx(59 / 60), True)
+    assert (every.mean, every.agrees) == (pytest.approx(177 / 180), True)
     assert [(figure.label, figure.agrees) for figure in operators] == [("op1", True), ("op2", True), ("op3", False)]
     assert operators[2].mean == pytest.approx(0.95)
 
