@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Tasks on a Ray cluster: each is a trial of Ray Tune, which tries it again on another node if its own is lost.
 
+A stage is an experiment of Tune, with the stage's name. The configuration of a trial is what describes the task: its
+levels, and the settings of its search. A trial reports the best points so far, and at last the task's result. If
+Tune's storage is given, its usual loggers write there, and Tune's own tools read it (docs/search.md).
+
 A node needs an installed ccatune and nothing else: the pieces of traces come with the task, and results and progress
 return through a queue on the cluster's head, also to a client at ray://, which has no callbacks of Tune. A node whose
 NumPy, core or simulator differ could find other points, so it is refused. Ray compares the versions of Python itself.
@@ -12,9 +16,11 @@ points themselves, by an exact bound (evaluator.py).
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
@@ -23,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-# No reports to Ray's makers; no file of each step; and no second cluster that starts by itself after a disconnection.
+# No reports to Ray's makers; loggers only where a storage is given; and no second cluster that starts by itself after a disconnection.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
@@ -32,6 +38,7 @@ os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
 import ray
 from ray import tune
 from ray.exceptions import RayError
+from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback
 from ray.util.queue import Empty, Queue
 
 from emulation.run.simulator import core_version
@@ -42,6 +49,7 @@ from training.evaluation.tasks import SearchTask
 
 HEAD = "node:__internal_head__"
 LOOK_S = 1.0
+REPORT_S = 1.0
 # A task whose worker is lost so often is not lost by chance.
 MOST_LOSSES = 20
 
@@ -53,8 +61,10 @@ def own_versions() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def connected(address: str | None, *, processors: int) -> Iterator[Cluster]:
+def connected(address: str | None, *, processors: int, tune_storage: str | None = None) -> Iterator[Cluster]:
     """A cluster: the one at the address, or one on this machine with so many processors, which ends with the block.
+
+    tune_storage: see Cluster.
 
     Raises:
         TrainingError: there is none at the address, or it is lost.
@@ -73,7 +83,7 @@ def connected(address: str | None, *, processors: int) -> Iterator[Cluster]:
                 else f"ray: expected to start a cluster on this machine, got: {said}"
             ) from error
         try:
-            yield Cluster(folder)
+            yield Cluster(folder, tune_storage)
         except (RayError, ConnectionError) as error:
             raise TrainingError(
                 f"ray: the cluster was lost ({type(error).__name__}); what was finished is kept: "
@@ -84,22 +94,26 @@ def connected(address: str | None, *, processors: int) -> Iterator[Cluster]:
 
 
 def search(
-    config: dict[str, str], *, tasks: dict[str, Any], queue: Queue, threads: int, versions: dict[str, str]
+    config: dict[str, Any], *, tasks: dict[str, Any], queue: Queue, threads: int, versions: dict[str, str]
 ) -> None:
     """Do the task that a trial's configuration names. The queue gets its name, its work so far, and its result.
 
-    An error of the search ends the study. A lost worker does not: Tune tries again.
+    Tune gets the figures of the search, at most one report in REPORT_S, and the last one. An error of the search ends
+    the study. A lost worker does not: Tune tries again.
     """
-    name, done, here = config["task"], 0.0, own_versions()
+    name, done, here = config["state"]["task"], 0.0, own_versions()
     try:
         for package, number in versions.items():
             if here[package] != number:
                 raise TrainingError(f"expected {package} {number} as here, got {here[package]}; "
                                     "install the same ccatune there, or remove the node")  # fmt: skip
         task, snapshot = ray.get(tasks[name])
-        run = task.begin(threads, snapshot)
+        run, reported_s = task.begin(threads, snapshot), -REPORT_S
         while run.part is None:
             done += run.step()
+            if run.part is not None or time.monotonic() - reported_s >= REPORT_S:
+                tune.report(run.figures())
+                reported_s = time.monotonic()
             queue.put((name, done, run.part))
     except RayError:
         raise
@@ -109,10 +123,16 @@ def search(
 
 
 class Cluster:
-    """The cluster that this process is connected to. folder: for the files of Ray Tune."""
+    """The cluster that this process is connected to.
 
-    def __init__(self, folder: str) -> None:
+    folder: of temporary files. tune_storage: the folder or URI where Tune keeps an experiment for each stage.
+    """
+
+    def __init__(self, folder: str, tune_storage: str | None = None) -> None:
         self._folder = folder
+        self._storage = tune_storage
+        if tune_storage and "://" not in tune_storage:
+            self._storage = str(Path(tune_storage).expanduser().absolute())
 
     def run(self, tasks: Sequence[SearchTask], recorder: Recorder) -> None:
         """See Executor. A single task uses all processors of the largest node, several use one each."""
@@ -172,15 +192,31 @@ class Cluster:
     def _tuner(self, tasks: dict[str, SearchTask], recorder: Recorder, queue: Queue, threads: int) -> tune.Tuner:
         shared = {name: ray.put((task, recorder.snapshot_of(name))) for name, task in tasks.items()}
         trial = tune.with_parameters(search, tasks=shared, queue=queue, threads=threads, versions=own_versions())
+        states = [
+            {"task": name, "stage": task.stage, **dict(task.levels), "search": task.search.model_dump(mode="json")}
+            for name, task in tasks.items()
+        ]
+        stage = next(iter(tasks.values())).stage or "tasks"
         return tune.Tuner(
             tune.with_resources(trial, {"cpu": threads}),
-            param_space={"task": tune.grid_search(list(tasks))},
-            tune_config=tune.TuneConfig(reuse_actors=True),
+            param_space={"state": tune.grid_search(states)},
+            tune_config=tune.TuneConfig(reuse_actors=True, trial_name_creator=_name, trial_dirname_creator=_name),
             run_config=tune.RunConfig(
-                name="study", storage_path=self._folder, verbose=0,
+                name=self._free_name(stage), storage_path=self._storage or self._folder, verbose=0,
                 failure_config=tune.FailureConfig(max_failures=MOST_LOSSES),
+                callbacks=[CSVLoggerCallback(), JsonLoggerCallback(), TBXLoggerCallback()] if self._storage else [],
             ),
         )  # fmt: skip
+
+    def _free_name(self, stage: str) -> str:
+        """The stage's name, with a number if there is such an experiment already, as after an interruption."""
+        names = (stage if number == 1 else f"{stage}-{number}" for number in itertools.count(1))
+        return next(name for name in names if not tune.Tuner.can_restore(f"{self._storage or self._folder}/{name}"))
+
+
+def _name(trial: Any) -> str:
+    """The name of a trial and of its folder."""
+    return str(trial.config["state"]["task"])
 
 
 def _most_processors() -> int:
