@@ -93,7 +93,9 @@ def run_train(
     executor = executor or settings.executor
     for option, value in {"--address": address, "--tune-storage": tune_storage}.items():
         if value is not None and executor != "ray":
-            raise TrainingError(f"{option}: expected it with --executor ray, which it is for, got --executor {executor}")
+            raise TrainingError(
+                f"{option}: expected it with --executor ray, which it is for, got --executor {executor}"
+            )
     parts = out.with_name(out.name + ".parts")
     check_outs(out, parts)
     if keep_trials is not None:

@@ -22,14 +22,15 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-# No reports to Ray's makers; loggers only where a storage is given; and no second cluster that starts by itself after a disconnection.
+# No reports to Ray's makers; no loggers but those below; and no second cluster that starts by itself after a
+# disconnection.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
@@ -101,13 +102,11 @@ def search(
     Tune gets the figures of the search, at most one report in REPORT_S, and the last one. An error of the search ends
     the study. A lost worker does not: Tune tries again.
     """
-    name, done, here = config["state"]["task"], 0.0, own_versions()
+    name, done = config["state"]["task"], 0.0
     try:
-        for package, number in versions.items():
-            if here[package] != number:
-                raise TrainingError(f"expected {package} {number} as here, got {here[package]}; "
-                                    "install the same ccatune there, or remove the node")  # fmt: skip
-        task, snapshot = ray.get(tasks[name])
+        _require_equal(versions, own_versions(), what="ccatune")
+        task, snapshot, searchers = ray.get(tasks[name])
+        _require_equal(searchers, task.search.versions(), what="file")
         run, reported_s = task.begin(threads, snapshot), -REPORT_S
         while run.part is None:
             done += run.step()
@@ -120,6 +119,13 @@ def search(
     except Exception as error:
         said = str(error) if isinstance(error, TrainingError) else f"{name} failed: {traceback.format_exc()}"
         queue.put((name, done, f"ray: node {ray.util.get_node_ip_address()}: {said}"))
+
+
+def _require_equal(wanted: Mapping[str, str], here: Mapping[str, str], *, what: str) -> None:
+    for package, number in wanted.items():
+        if here[package] != number:
+            raise TrainingError(f"expected {package} {number} as here, got {here[package]}; "
+                                f"install the same {what} there, or remove the node")  # fmt: skip
 
 
 class Cluster:
@@ -190,7 +196,9 @@ class Cluster:
         return "; ".join(errors[:1])
 
     def _tuner(self, tasks: dict[str, SearchTask], recorder: Recorder, queue: Queue, threads: int) -> tune.Tuner:
-        shared = {name: ray.put((task, recorder.snapshot_of(name))) for name, task in tasks.items()}
+        shared = {
+            name: ray.put((task, recorder.snapshot_of(name), task.search.versions())) for name, task in tasks.items()
+        }
         trial = tune.with_parameters(search, tasks=shared, queue=queue, threads=threads, versions=own_versions())
         states = [
             {"task": name, "stage": task.stage, **dict(task.levels), "search": task.search.model_dump(mode="json")}
