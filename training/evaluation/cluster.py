@@ -23,6 +23,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
 os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
+os.environ["TUNE_DISABLE_AUTO_INIT"] = "1"
 
 import ray
 from ray import tune
@@ -68,8 +70,9 @@ def connected(address: str | None, *, processors: int, tune_storage: str | None 
     tune_storage: see Cluster.
 
     Raises:
-        TrainingError: there is none at the address, or it is lost.
+        TrainingError: there is none at the address, or it is lost; tune_storage cannot be written.
     """
+    storage = _storage_of(tune_storage, is_here=not (address or "").startswith("ray://"))
     with tempfile.TemporaryDirectory(prefix="ccatune-ray-", ignore_cleanup_errors=True) as folder:
         here = {"num_cpus": processors, "include_dashboard": False, "_temp_dir": folder}
         try:
@@ -84,7 +87,7 @@ def connected(address: str | None, *, processors: int, tune_storage: str | None 
                 else f"ray: expected to start a cluster on this machine, got: {said}"
             ) from error
         try:
-            yield Cluster(folder, tune_storage)
+            yield Cluster(folder, storage)
         except (RayError, ConnectionError) as error:
             raise TrainingError(
                 f"ray: the cluster was lost ({type(error).__name__}); what was finished is kept: "
@@ -92,6 +95,20 @@ def connected(address: str | None, *, processors: int, tune_storage: str | None 
             ) from error
         finally:
             ray.shutdown()
+
+
+def _storage_of(tune_storage: str | None, *, is_here: bool) -> str | None:
+    """The storage as Tune takes it: a URI, or the whole path of a folder, which is made if it is on this machine."""
+    if tune_storage is None or "://" in tune_storage:
+        return tune_storage
+    folder = Path(tune_storage).absolute()
+    try:
+        if is_here:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TrainingError(f"--tune-storage {tune_storage}: expected a folder to write to, got {error.strerror}; "
+                            "name another") from error  # fmt: skip
+    return str(folder)
 
 
 def search(
@@ -137,8 +154,14 @@ class Cluster:
     def __init__(self, folder: str, tune_storage: str | None = None) -> None:
         self._folder = folder
         self._storage = tune_storage
-        if tune_storage and "://" not in tune_storage:
-            self._storage = str(Path(tune_storage).expanduser().absolute())
+
+    @cached_property
+    def _queue(self) -> Queue:
+        """The queue of all stages, because its actor takes a second to start.
+
+        It may still hold what a lost worker of an earlier stage sent.
+        """
+        return Queue(actor_options={"num_cpus": 0, "resources": {HEAD: 0.001}})
 
     def run(self, tasks: Sequence[SearchTask], recorder: Recorder) -> None:
         """See Executor. A single task uses all processors of the largest node, several use one each."""
@@ -156,8 +179,7 @@ class Cluster:
         Tune runs in a thread, and this one reads the queue meanwhile.
         """
         threads = max(_most_processors(), 1) if len(left) == 1 else 1
-        queue = Queue(actor_options={"num_cpus": 0, "resources": {HEAD: 0.001}})
-        tuner = self._tuner(left, recorder, queue, threads)
+        tuner = self._tuner(left, recorder, threads)
         errors: list[str] = []
 
         def fit() -> None:
@@ -174,7 +196,7 @@ class Cluster:
         while left:
             ended = not fitting.is_alive()
             try:
-                name, work, result = queue.get(timeout=LOOK_S)
+                name, work, result = self._queue.get(timeout=LOOK_S)
             except Empty:
                 if ended:
                     break
@@ -184,6 +206,8 @@ class Cluster:
                         "`ray start`, and run the same command with --resume"
                     ) from None
                 continue
+            if name not in done:
+                continue
             if isinstance(result, str):
                 raise TrainingError(result)
             recorder.progress.advance(max(work - done[name], 0.0))  # not the repeated work of a lost worker
@@ -192,14 +216,13 @@ class Cluster:
                 del left[name]
                 recorder.put(name, result)
         fitting.join(timeout=60)
-        queue.shutdown(force=True)
         return "; ".join(errors[:1])
 
-    def _tuner(self, tasks: dict[str, SearchTask], recorder: Recorder, queue: Queue, threads: int) -> tune.Tuner:
+    def _tuner(self, tasks: dict[str, SearchTask], recorder: Recorder, threads: int) -> tune.Tuner:
         shared = {
             name: ray.put((task, recorder.snapshot_of(name), task.search.versions())) for name, task in tasks.items()
         }
-        trial = tune.with_parameters(search, tasks=shared, queue=queue, threads=threads, versions=own_versions())
+        trial = tune.with_parameters(search, tasks=shared, queue=self._queue, threads=threads, versions=own_versions())
         states = [
             {"task": name, "stage": task.stage, **dict(task.levels), "search": task.search.model_dump(mode="json")}
             for name, task in tasks.items()
