@@ -42,6 +42,7 @@ def on_clusters(page: Path, repository: Path) -> dict[str, Any]:
     words = ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, "-W", "ignore", str(program)]
     with tempfile.TemporaryDirectory() as folder:  # Ray's sockets need short paths
         own = {**os.environ, "RAY_TMPDIR": folder, "PYTHONPATH": f"{page}:{repository}", "MPLBACKEND": "agg"}
+        own["RAY_ENABLE_AUTO_CONNECT"] = "0"  # the program imports ray before cluster.py can say so
         done = subprocess.run(words, cwd=page, env=own, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))
