@@ -37,8 +37,10 @@ TABLE = """
 
 | z | with `--base bbr` |
 """
-RECORD = {"claim": "GR's study takes 8 min", "stated": "train gr --within 8 with `--base bbr`", "date": "11-28",
-          "ran": "ccatune train gr --within 8 --base bbr --threads 2", "status": 0, "seconds": 132, "output": ""}  # fmt: skip
+RECORD = {
+    "claim": "GR's study takes 8 min", "stated": "train gr --within 8 with `--base bbr`", "date": "11-28",
+    "ran": "ccatune train gr --within 8 --base bbr --threads 2", "status": 0, "seconds": 132, "output": "",
+}  # fmt: skip
 
 
 def test_no_row_contradicts_what_its_command_showed(tmp_path: Path) -> None:
