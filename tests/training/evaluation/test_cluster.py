@@ -61,6 +61,14 @@ def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
         Study(study(), RECORDINGS, executor="ray").run()
 
 
+def test_a_storage_that_is_no_folder_is_refused_before_a_cluster_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        TrainingError, match=r"--tune-storage .*file/tune: expected a folder to write to, got Not a dir"
+    ):
+        Study(study(), RECORDINGS, executor="ray", tune_storage=str(tmp_path / "file" / "tune")).run()
+
+
 def test_clusters_give_the_same_ensemble_also_when_a_node_is_lost(on_clusters: dict[str, Any]) -> None:
     here, lost = on_clusters["here"], on_clusters["lost"]
     assert {"here": here["digest"], "lost": lost["digest"]} == on_clusters["threads"]
