@@ -200,11 +200,7 @@ class Cluster:
             except Empty:
                 if ended:
                     break
-                if (most := _most_processors()) < threads:  # Tune would wait for such a node for ever
-                    raise TrainingError(
-                        f"ray: expected a node with {threads} processors, got at most {most}; start one with "
-                        "`ray start`, and run the same command with --resume"
-                    ) from None
+                _require_node(threads)
                 continue
             if name not in done:
                 continue
@@ -248,6 +244,13 @@ class Cluster:
 def _name(trial: Any) -> str:
     """The name of a trial and of its folder."""
     return str(trial.config["state"]["task"])
+
+
+def _require_node(threads: int) -> None:
+    """See that a node has so many processors, for which Tune would wait for ever."""
+    if (most := _most_processors()) < threads:
+        raise TrainingError(f"ray: expected a node with {threads} processors, got at most {most}; start one with "
+                            "`ray start`, and run the same command with --resume")  # fmt: skip
 
 
 def _most_processors() -> int:

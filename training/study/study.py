@@ -136,9 +136,8 @@ class Study:
             self.progress.resumed(name, part.found)
         self._expect(parts)
         contextual: Contextual | None = None
-        with open_executor(
-            self.executor, threads=self.threads, address=self.address, tune_storage=self.tune_storage
-        ) as executor:
+        with open_executor(self.executor, threads=self.threads, address=self.address,
+                           tune_storage=self.tune_storage) as executor:  # fmt: skip
             for stage in self.settings.all_stages:
                 missing = [group for group in self.groups(stage) if part_name(stage, group) not in parts]
                 search = self.settings.search_of(stage)
