@@ -34,6 +34,8 @@ BASES = [base for name in TUNED if (base := name.partition("_")[2])]
               help="Where states are searched; the ensemble is the same  [the study's, or threads]")  # fmt: skip
 @click.option("--address", metavar="ADDRESS",
               help="Ray cluster: auto (one that this machine is in) or ray://HOST:PORT  [a new one]")  # fmt: skip
+@click.option("--tune-storage", metavar="FOLDER",
+              help="Let Ray Tune keep each stage's trials in this folder or URI  [none are kept]")  # fmt: skip
 @skip_bad_option
 @click.option("--keep-trials", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write all evaluated points into this .csv or .parquet")  # fmt: skip

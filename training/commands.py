@@ -76,6 +76,7 @@ def run_train(
     threads: int | None,
     executor: ExecutorName | None,
     address: str | None,
+    tune_storage: str | None,
     skip_bad: bool,
     keep_trials: Path | None,
     quiet: bool,
@@ -90,8 +91,11 @@ def run_train(
     settings = load_study(study_path, family=family, cca=f"{family}_{base}" if base else None)
     settings = settings if seed is None else settings.model_copy(update={"seed": seed})
     executor = executor or settings.executor
-    if address is not None and executor != "ray":
-        raise TrainingError(f"--address: expected it with --executor ray, which it is for, got --executor {executor}")
+    for option, value in {"--address": address, "--tune-storage": tune_storage}.items():
+        if value is not None and executor != "ray":
+            raise TrainingError(
+                f"{option}: expected it with --executor ray, which it is for, got --executor {executor}"
+            )
     parts = out.with_name(out.name + ".parts")
     check_outs(out, parts)
     if keep_trials is not None:
@@ -106,7 +110,7 @@ def run_train(
             if settings.workload.kind == "epochs":
                 unseen = unseen_of(paths, settings, skip_bad=skip_bad)
         study = Study(settings, recordings, unseen=unseen, threads=threads or default_threads(), progress=terminal,
-                      executor=executor, address=address)  # fmt: skip
+                      executor=executor, address=address, tune_storage=tune_storage)  # fmt: skip
         journal = Journal(parts, key=study.key)
         kept = begin_journal(journal, resume=resume)
         ensemble = study.run(journal)

@@ -10,3 +10,7 @@ class StudyPart(BaseModel):
     """Any part of a study: frozen, and without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def versions(self) -> dict[str, str]:
+        """The versions of files outside ccatune and of registered packages that it depends on, by name."""
+        return {}

@@ -145,6 +145,11 @@ class JointSearch:
         return all(search.done for search, _ in self._searches)
 
     @property
+    def searches(self) -> list[Search]:
+        """The search of each class."""
+        return [search for search, _ in self._searches]
+
+    @property
     def runs(self) -> int:
         """The number of runs of points on cases, those of an interrupted search included."""
         cases: dict[Point, int] = {}

@@ -61,10 +61,13 @@ class Executor(Protocol):
 
 
 @contextmanager
-def open_executor(name: ExecutorName, *, threads: int, address: str | None = None) -> Iterator[Executor]:
+def open_executor(
+    name: ExecutorName, *, threads: int, address: str | None = None, tune_storage: str | None = None
+) -> Iterator[Executor]:
     """The executor of that name, for as long as a study runs.
 
     threads: threads or processes on this machine. address: of a Ray cluster; none: one on this machine alone.
+    tune_storage: the folder or URI in which Ray Tune keeps its experiments; none: it keeps nothing.
 
     Raises:
         TrainingError: Ray is not installed, or there is no usable cluster at the address.
@@ -78,7 +81,7 @@ def open_executor(name: ExecutorName, *, threads: int, address: str | None = Non
             raise TrainingError(
                 f"--executor ray: expected Ray, got {error}; install it with: pip install 'ccatune[ray]'"
             ) from error
-        with connected(address, processors=threads) as cluster:
+        with connected(address, processors=threads, tune_storage=tune_storage) as cluster:
             yield cluster
     else:
         yield Threads(threads) if name == "threads" else Processes(threads)

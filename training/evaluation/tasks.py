@@ -63,7 +63,8 @@ class ClassTask:
 class SearchTask:
     """A search over cases; picklable, and its result depends on nothing else.
 
-    name: of its part. names: the parameters of a point. fresh: cases that confirm; none: unconfirmed.
+    name: of its part. names: the parameters of a point. fresh: cases that confirm; none: unconfirmed. stage, levels: of
+    the study, and the group's level on each of the stage's axes; they only describe the task.
     """
 
     name: str
@@ -75,6 +76,8 @@ class SearchTask:
     rounds: tuple[float, ...]
     fresh: tuple[Case, ...] = ()
     lenience_se: float = 0.0
+    stage: str = ""
+    levels: tuple[tuple[str, int], ...] = ()
 
     @cached_property
     def amount(self) -> float:
@@ -145,6 +148,26 @@ class SearchRun:
 
     def _end(self, found: Sequence[Found], *, more_runs: int = 0) -> None:
         self.part = Part(tuple(found), self._joint.runs + more_runs, tuple(self._joint.evaluations))
+
+    def figures(self) -> dict[str, Any]:
+        """How far it is, as JSON data: the points that were scored, the runs, and the best point so far of each class.
+
+        `class0` and so on hold the point's parameters in the core's units, its cost, its violation, and whether it
+        meets the requirement. A class without a complete score is left out. At the end they are the task's result.
+        """
+        best = self.part.found if self.part else [search.best for search in self._joint.searches]
+        return {
+            "evaluations": len(self._joint.evaluations),
+            "runs": self.part.runs if self.part else self._joint.runs,
+            **{
+                f"class{number}": {
+                    **dict(zip(self._task.names, found.point, strict=True)),
+                    "cost": found.score.cost, "violation": found.score.violation, "meets": found.score.feasible,
+                    **found.score.metrics,
+                }
+                for number, found in enumerate(best) if found is not None
+            },
+        }  # fmt: skip
 
     def snapshot(self) -> Any:
         """The evaluations so far, as JSON data."""

@@ -73,16 +73,16 @@ class ModelSettings(SearchChoice):
         return self
 
 
-def require_extra(*modules: str) -> None:
-    """See that the libraries of the extra `search` are installed, without importing them.
+def require_extra(*modules: str, extra: str = "search") -> None:
+    """See that the libraries of an extra of ccatune are installed, without importing them.
 
     Raises:
         TrainingError: one is missing.
     """
     for name in modules:
         if importlib.util.find_spec(name) is None:
-            raise TrainingError(f"search: expected the package {name} of the extra `search`, it is not installed; "
-                                "pip install 'ccatune[search]'")  # fmt: skip
+            raise TrainingError(f"search: expected the package {name} of the extra `{extra}`, it is not installed; "
+                                f"pip install 'ccatune[{extra}]'")  # fmt: skip
 
 
 @contextmanager

@@ -4,6 +4,8 @@
     optuna   TPE, the tree-structured Parzen estimator (Bergstra et al. 2011; Watanabe 2023)
     ax       Bayesian optimisation with BoTorch as Ax configures it (Bakshy et al. 2018)
 
+Any other one has its import path as its name, and its part is in imported.py. What follows holds for the two above.
+
 What is common to them, and how they learn points that stopped early, is in models.py. A searcher is made for each
 point. It receives the earlier points as `points_to_evaluate` and their scores by `on_trial_complete`.
 
@@ -24,9 +26,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
-from pydantic import Field
+import numpy as np
+from pydantic import Field, model_validator
 
-from training.searches.models import ModelSearch, ModelSettings, Seen, quietly, require_extra, with_torch
+from training.searches.imported import Imported, source_digest
+from training.searches.models import ModelSearch, ModelSettings, Propose, Seen, quietly, require_extra, with_torch
 from training.searches.search import Search, Seed
 from training.searches.space import Point, Space
 
@@ -35,17 +39,48 @@ class RayChoice(ModelSettings):
     """One of Ray Tune's searchers."""
 
     kind: Literal["ray"]
-    searcher: Literal["optuna", "ax"] = Field(description="ray.tune.search.optuna or ray.tune.search.ax")
-    violation_weight: float = Field(
-        4.0, gt=0, description="optuna: penalty of missing the constraint by as much as its bound; ax does not use it"
+    searcher: str = Field(
+        pattern=r"^(optuna|ax|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$",
+        description="optuna, ax, or package.module:Class of a subclass of ray.tune.search.Searcher",
     )
+    arguments: dict[str, Any] = Field({}, description="of the constructor of package.module:Class")
+    seed_argument: str | None = Field(
+        None, description="the argument that takes the seed; none: `seed`, if the constructor has it"
+    )
+    violation_weight: float = Field(
+        4.0, gt=0, description="penalty of missing the constraint by as much as its bound; ax does not use it"
+    )
+
+    @model_validator(mode="after")
+    def _only_imported_ones_have_arguments(self) -> RayChoice:
+        if ":" not in self.searcher and (self.arguments or self.seed_argument):
+            raise ValueError(f"expected arguments with package.module:Class alone, got them with {self.searcher}")
+        return self
+
+    def versions(self) -> dict[str, str]:
+        """The digest of the file that has the imported class.
+
+        Raises:
+            TrainingError: it cannot be imported, or is no searcher.
+        """
+        if ":" not in self.searcher:
+            return {}
+        require_extra("ray", extra="ray")
+        return {self.searcher: source_digest(self.searcher)}
 
     def make(self, space: Space, candidates: Sequence[Point], *, samples: Seed, steps: Seed) -> Search:
         """A search. samples, steps: the seeds of the Sobol sequence and of the searcher.
 
         Raises:
-            TrainingError: the extra `search` is not installed.
+            TrainingError: the extra `search` is not installed; the class cannot be imported, or refuses its arguments.
         """
+        propose: Propose
+        if ":" in self.searcher:
+            require_extra("ray", extra="ray")
+            seed = int(np.random.SeedSequence(list(steps)).generate_state(1)[0])
+            propose = Imported(self.searcher, self.arguments, names=space.names, seed=seed,
+                               seed_argument=self.seed_argument, weight=self.violation_weight)  # fmt: skip
+            return ModelSearch(space, candidates, settings=self, samples=samples, steps=steps, propose=propose)
         require_extra("ray", *(["optuna"] if self.searcher == "optuna" else ["ax", "torch"]))
         propose = partial(_optuna, weight=self.violation_weight) if self.searcher == "optuna" else _ax
         return ModelSearch(space, candidates, settings=self, samples=samples, steps=steps, propose=propose)

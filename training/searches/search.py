@@ -110,6 +110,10 @@ class Search(Protocol):
 Seed = Sequence[int]
 
 
+class NoMorePointsError(Exception):
+    """A search that learns has no further point, although its budget is not spent."""
+
+
 class SearchChoice(StudyPart):
     """The settings of a search. aim: see dds.py; other searches know no boundary to aim at."""
 
@@ -148,7 +152,11 @@ class BaseSearch:
         elif self._out or self._asked >= self.budget:
             return []
         else:
-            points = (self._next(self._asked),)
+            try:
+                points = (self._next(self._asked),)
+            except NoMorePointsError:
+                self.budget = self._scored
+                return []
         made = [Proposal(self._asked + i, point) for i, point in enumerate(points)]
         self._out |= {proposal.number: proposal.point for proposal in made}
         self._asked += len(made)
@@ -179,7 +187,11 @@ class BaseSearch:
         return self.best is not None and bound.rank > self.best.score.rank
 
     def _next(self, number: int) -> Point:
-        """Return the point of that number, after the first ones. Searches with further points define it."""
+        """Return the point of that number, after the first ones. Searches with further points define it.
+
+        Raises:
+            NoMorePointsError: there is none, and the search is at its end.
+        """
         raise TypeError(f"{type(self).__name__}: expected {len(self._first)} points and no further one, got {number}")
 
     def _learn(self, number: int, point: Point, score: Score) -> None:

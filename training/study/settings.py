@@ -188,9 +188,15 @@ class StudySettings(StudyPart):
 
     @property
     def registered(self) -> dict[str, str]:
-        """The packages, with their versions, that register its objective and its searches, by kind."""
-        searches = map(self.search_of, self.all_stages)
+        """What defines its objective and its searches outside ccatune: packages with their versions, by kind, and the
+        digests of files, by class.
+
+        Raises:
+            TrainingError: see RayChoice.versions.
+        """
+        searches = [self.search_of(stage) for stage in self.all_stages]
         found: dict[str, str | None] = {choice.kind: package_of(SEARCHES, choice) for choice in searches}
+        found |= {name: number for choice in searches for name, number in choice.versions().items()}
         found |= {self.objective.kind: package_of(OBJECTIVES, self.objective)}
         return {kind: package for kind, package in found.items() if package is not None}
 

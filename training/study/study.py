@@ -91,8 +91,9 @@ def scaled(point: Point, names: Sequence[str], by_class: Sequence[str], scale: f
 class Study:
     """One study over the recordings that train; `unseen` ones only score the rows that were found.
 
-    executor, threads, address: where its searches run (training/evaluation/executors.py). trials: the points that the
-    searches of a finished run evaluated, a row each (trials.py).
+    executor, threads, address, tune_storage: where its searches run, and where Ray Tune keeps what it knows of them
+    (training/evaluation/executors.py). trials: the points that the searches of a finished run evaluated, a row each
+    (trials.py).
     """
 
     settings: StudySettings
@@ -102,6 +103,7 @@ class Study:
     progress: Progress = field(default_factory=Progress)
     executor: ExecutorName = "threads"
     address: str | None = None
+    tune_storage: str | None = None
     trials: list[dict[str, Any]] = field(default_factory=list, init=False, repr=False)
 
     @cached_property
@@ -134,7 +136,8 @@ class Study:
             self.progress.resumed(name, part.found)
         self._expect(parts)
         contextual: Contextual | None = None
-        with open_executor(self.executor, threads=self.threads, address=self.address) as executor:
+        with open_executor(self.executor, threads=self.threads, address=self.address,
+                           tune_storage=self.tune_storage) as executor:  # fmt: skip
             for stage in self.settings.all_stages:
                 missing = [group for group in self.groups(stage) if part_name(stage, group) not in parts]
                 search = self.settings.search_of(stage)
@@ -232,6 +235,8 @@ class Study:
             rounds=s.rounds,
             fresh=tuple(self.workload.cases(states, "confirming", confirm.sample)) if confirm else (),
             lenience_se=confirm.lenience_se if confirm else 0.0,
+            stage=stage.name,
+            levels=tuple(zip(stage.group_by, group, strict=True)),
         )
 
     def _held(self, stage: StageSettings, state: State, parts: dict[str, Part], delay_class: int) -> dict[str, int]:

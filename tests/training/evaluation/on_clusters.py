@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Runs studies on Ray clusters, and prints what they gave as JSON; a program of its own.
 
+It runs in a folder with the files of docs/search.md, and leaves Tune's storage there.
+
 A fatal error of Ray ends the process that is connected to the cluster, and so must not be connected to a test's.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import runpy
 import sys
 import tempfile
 from pathlib import Path
@@ -24,8 +29,16 @@ from training.progress import Progress
 from training.study import Journal, Study
 
 RECORDINGS = [recording("a", seed=1), recording("b", seed=2)]
-# Long enough that a node can be lost meanwhile.
-LONG = study(search={"kind": "dds", "intervals": 8, "steps": 40, "restarts": 1})
+GRID = {"name": "single", "search": {"kind": "grid", "count": 2}}
+SOBOL = {"name": "single", "search": {"kind": "sobol", "points": 8}}
+DDS = {"kind": "dds", "intervals": 8, "steps": 40, "restarts": 1}
+# The searcher of docs/search.md.
+NEAR = {"kind": "ray", "searcher": "near_best:NearBest", "arguments": {"spread": 0.1}, "evaluations": 16, "initial": 4}
+STATE = {"name": "state", "group_by": ["throughput"]}
+STUDIES = {
+    "here": study(stages=[GRID, STATE], search=NEAR),
+    "lost": study(stages=[SOBOL, STATE], search=DDS),  # long enough that a node can be lost meanwhile
+}
 
 
 class Loses(Progress):
@@ -58,8 +71,24 @@ def here(folder: Path) -> dict[str, Any]:
             done.append(name)
 
     journal = Journal(folder, key="ab" * 32)
-    digest = Study(LONG, RECORDINGS, threads=2, executor="ray", progress=Notes()).run(journal).digest
-    return {"digest": digest, "parts": sorted(journal.parts()), "done": sorted(done), "begun": journal.begun()}
+    ensemble = Study(STUDIES["here"], RECORDINGS, threads=2, executor="ray", tune_storage="tune", progress=Notes()).run(
+        journal
+    )
+    return {
+        "digest": ensemble.digest, "parts": sorted(journal.parts()), "done": sorted(done),
+        "begun": journal.begun(), "provenance": ensemble.provenance["registered"],
+        "thresholds": [ensemble.row(level, 0)["delay_threshold_us"] for level in range(ensemble.n_states)],
+        "printed": printed_by_the_page("tune/state"),
+    }  # fmt: skip
+
+
+def printed_by_the_page(folder: str) -> str:
+    """What the program of docs/search.md prints of an experiment, after it was read without a cluster."""
+    out = io.StringIO()
+    sys.argv = ["trials.py", folder]
+    with contextlib.redirect_stdout(out):
+        runpy.run_path("trials.py", run_name="__main__")
+    return out.getvalue()
 
 
 def with_another_core() -> str:
@@ -67,7 +96,7 @@ def with_another_core() -> str:
     own = on_cluster.own_versions
     on_cluster.own_versions = lambda: {**own(), "core and simulator": "another"}
     try:
-        Study(LONG, RECORDINGS, executor="ray", address="auto").run()
+        Study(STUDIES["lost"], RECORDINGS, executor="ray", address="auto").run()
     except TrainingError as error:
         return str(error)
     finally:
@@ -78,7 +107,7 @@ def with_another_core() -> str:
 def without_a_node(nodes: Any) -> dict[str, Any]:
     """A study that loses a node."""
     loses = Loses(nodes)
-    digest = Study(LONG, RECORDINGS, threads=2, executor="ray", address="auto", progress=loses).run().digest
+    digest = Study(STUDIES["lost"], RECORDINGS, threads=2, executor="ray", address="auto", progress=loses).run().digest
     return {"digest": digest, "work": sum(loses.steps) / loses.total, "nodes": len(nodes.list_all_nodes())}
 
 
@@ -86,6 +115,7 @@ def main() -> None:
     """Run all of them."""
     with tempfile.TemporaryDirectory() as folder:
         found: dict[str, Any] = {"here": here(Path(folder))}
+    found["threads"] = {name: Study(one, RECORDINGS, threads=2).run().digest for name, one in STUDIES.items()}
     nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
         for _ in range(2):

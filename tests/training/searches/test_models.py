@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -21,6 +22,9 @@ CHOICES = {
     "ax": RayChoice(kind="ray", searcher="ax", evaluations=14, initial=8),
     "botorch": BotorchChoice(kind="botorch", evaluations=16, initial=8),
 }
+CHOICES["imported"] = RayChoice(
+    kind="ray", searcher="ray.tune.search.optuna:OptunaSearch", arguments={}, evaluations=40, initial=10
+)
 each_search = pytest.mark.parametrize("name", CHOICES)
 
 
@@ -73,7 +77,7 @@ def test_the_optimum_under_the_constraint_is_found_after_the_candidates(name: st
     assert search.best.score.cost < sampled[1] - 0.02
 
 
-@pytest.mark.parametrize("name", ["optuna", "botorch"])
+@pytest.mark.parametrize("name", ["imported", "botorch"])
 def test_threads_and_the_random_numbers_of_the_process_change_nothing(name: str) -> None:
     _, points = whole(name)
     np.random.seed(5)  # a library might use it
@@ -129,3 +133,57 @@ def test_commands_import_none_of_the_libraries() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def imported(searcher: str, **more: Any) -> RayChoice:
+    return RayChoice(kind="ray", searcher=searcher, evaluations=9, initial=2, **more)
+
+
+def test_a_searcher_of_ones_own_learns_its_points_alone_and_may_finish_early() -> None:
+    import steps_searcher
+
+    choice = imported("steps_searcher:Steps", arguments={"xs": [0.25, 0.5, 0.75]})
+    search = choice.make(SPACE, [CANDIDATE], samples=(1,), steps=(1,))
+    steps_searcher.RECEIVED.clear()
+    points = drive(cast("ModelSearch", search))
+    assert points[3:] == [SPACE.point([0.25, 0.03]), SPACE.point([0.5, 0.04]), SPACE.point([0.75, 0.05])]
+    (received,) = steps_searcher.RECEIVED.values()
+    scores = [scored(point) for point in points[3:]]
+    assert [(number, result["penalised"], result["cost"]) for number, result in received] == [
+        (str(3 + i), pytest.approx(score.cost), pytest.approx(score.cost)) for i, score in enumerate(scores)
+    ]
+    assert search.done
+    assert search.ask(1) == []
+
+
+@pytest.mark.parametrize(
+    ("searcher", "arguments", "says"),
+    [
+        ("no_such:Thing", {}, r"expected the searcher no_such:Thing, its import failed: ModuleNotFound.*PYTHONPATH"),
+        ("ray.tune:NoSuch", {}, "its import failed: AttributeError"),
+        ("json:JSONDecoder", {}, r"expected json:JSONDecoder to be a subclass of ray\.tune\.search\.Searcher, got"),
+        (
+            "steps_searcher:Steps",
+            {"ys": 3},
+            r"Steps to accept its arguments \(ys=3\), got TypeError.*'ys'",
+        ),
+        ("ray.tune.search:Searcher", {}, "to take its space by set_search_properties and to return true, got false"),
+    ],
+)
+def test_a_class_that_cannot_search_is_refused_before_any_run(searcher: str, arguments: Any, says: str) -> None:
+    with pytest.raises(TrainingError, match=says):
+        imported(searcher, arguments=arguments).make(SPACE, [], samples=(1,), steps=(1,))
+
+
+@pytest.mark.parametrize(("xs", "says"), [([2.0], "suggest values from 0 to 1 of w, t, got"), (["a"], "got {'w': 'a'")])
+def test_a_suggestion_outside_of_the_space_ends_the_search(xs: list[Any], says: str) -> None:
+    search = imported("steps_searcher:Steps", arguments={"xs": xs}).make(SPACE, [], samples=(1,), steps=(1,))
+    with pytest.raises(TrainingError, match=says):
+        drive(cast("ModelSearch", search))
+
+
+def test_only_an_imported_class_has_arguments() -> None:
+    with pytest.raises(ValueError, match=r"arguments with .* alone, got them with optuna"):
+        RayChoice(kind="ray", searcher="optuna", arguments={"seed": 1})
+    with pytest.raises(ValueError, match="should match pattern"):
+        RayChoice(kind="ray", searcher="hyperopt")
