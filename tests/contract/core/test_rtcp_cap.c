@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rtcp_cap.h: caps, probes, lifting. */
+/* rtcp_cap.h and rtcp_probing.h: caps, probes, lifting. */
 #include "rtcp_limiter.h"
 
 static struct limited l;
@@ -14,7 +14,7 @@ static void open_capped(u32 rtt_us)
 	l.rtt_us = rtt_us;
 	memset(&f, 0xa5, sizeof(f));
 	/* It has found the limiter itself: what an earlier one found is verified first. */
-	rtcp_flow_init(&f, &l.c, &start);
+	rtcp_flow_init(&f, &l.c, &l.p, &start);
 	know_limit(&l.c, 250000, rtt_us);
 	rtcp_flow_step(&f, &l.c, &l.p, false);
 	CHECK_EQ(f.phase, RTCP_CAPPED);
@@ -436,7 +436,7 @@ static void open_second(u32 rtt_us)
 
 	open_capped(rtt_us);
 	memset(&f, 0xa5, sizeof(f));
-	rtcp_flow_init(&f, &l.c, &start);
+	rtcp_flow_init(&f, &l.c, &l.p, &start);
 	rtcp_flow_starts(&f, &l.c, l.ack.now_us);
 	rtcp_empty(&l.c);
 	CHECK_EQ(f.phase, RTCP_VERIFYING);
