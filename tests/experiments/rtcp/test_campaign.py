@@ -221,7 +221,7 @@ def test_a_paced_flow_leaves_a_limit_of_512_kbps_at_20_ms_and_the_next_connectio
 def test_a_file_is_probed_as_its_cell_says_and_two_meet_behind_the_limit() -> None:
     scenarios = scenarios_of(settings(), Cell("probing", "op3", "rtcp_cubic", "15-250"))
     assert len(scenarios) == 5
-    assert scenarios[0].flows[0].params == {"probe_every_rounds": 15, "probe_gain_permille": 250}
+    assert scenarios[0].flows[0].params == {"probe_every_rounds": 15, "probe_gain_permille": 250, "probing": 1}
     meeting = scenarios_of(settings(), Cell("fairness", "op1", "bbr", "rtcp_bbr"))[0]
     assert [(flow.cca, flow.start_s, flow.size_bytes) for flow in meeting.flows] == [
         ("bbr", 0, 4_000_000), ("rtcp_bbr", 10, 4_000_000),
