@@ -13,7 +13,7 @@
  * The parameter `act` 0 leaves all packets to the base algorithm: R-TCP only observes. The
  * parameter `probing` 1 is the paper's own cap; the deviations marked (0) are then not in force.
  *
- * DEVIATION (0): equation 21 applies to every transfer, not only from the second on. Otherwise the
+ * DEVIATION: equation 21 applies to every transfer, not only from the second on. Otherwise the
  * bandwidth that the cap leaves unused would be lost, and a limit that was lifted would look like
  * a full bucket.
  * DEVIATION: in equation 21 e must also exceed the packets in flight, because A(t) does not include
@@ -89,17 +89,11 @@ CCA_FN u64 rtcp_flow_bdp(const struct rtcp_flow *f, const struct rtcp_client *c)
 	return rtcp_carried_us(rtcp_share_bytes_per_s(c), rtcp_flow_round_us(f));
 }
 
-/*
- * Equation 21: whether tokens are left beyond the packets in flight of all flows. In the paper's
- * probing an earlier transfer must have been classified, which leaves its B.
- */
-CCA_FN bool rtcp_has_tokens(const struct rtcp_flow *f, const struct rtcp_client *c,
-			    const struct rtcp_params *p)
+/* Equation 21: whether tokens are left beyond the packets in flight of all flows. */
+CCA_FN bool rtcp_has_tokens(const struct rtcp_flow *f, const struct rtcp_client *c)
 {
 	u64 inflight_bytes = (u64)cca_min_u32(c->inflight_pkts, CCA_MAX_PKTS) * c->mss_bytes;
 
-	if (rtcp_is_papers(p) && !c->past_bucket_bytes)
-		return false;
 	return rtcp_tokens(c) > cca_max_u64(rtcp_flow_bdp(f, c), inflight_bytes);
 }
 
@@ -125,7 +119,7 @@ CCA_FN bool rtcp_is_capped(const struct rtcp_flow *f, const struct rtcp_client *
 		return false;
 	if (f->phase == RTCP_VERIFYING)
 		return f->windowed || inflight_bytes >= rtcp_verifying_bytes(f, c);
-	return !rtcp_has_tokens(f, c, p);
+	return !rtcp_has_tokens(f, c);
 }
 
 /* --- the caps ------------------------------------------------------------------------------ */

@@ -187,7 +187,7 @@ CCA_FN void rtcp_on_ack(struct rtcp_flow *f, struct rtcp_client *c, const struct
 		f->srtt_us = f->srtt_us ? (f->srtt_us * 7 + rtt_us + 4) / 8 : rtt_us;
 	rtcp_set_inflight(f, c, ack->inflight_pkts);
 	rtcp_compare(f, c, ack);
-	c->windowed |= f->windowed;
+	c->windowed |= f->windowed && !rtcp_is_papers(p);
 	rtcp_client_on_ack(c, p, ack);
 	if (f->phase == RTCP_LIFTED && f->changes != c->changes)
 		rtcp_count_lifted(f, c, acked_pkts * c->mss_bytes, c->clock_us - before_us);

@@ -256,8 +256,6 @@ CCA_FN void rtcp_paper_step(struct rtcp_flow *f, struct rtcp_client *c,
 	}
 	if (!rtcp_has_passed(f, c, (u64)rtcp_flow_round_us(f) * rounds))
 		return;
-	if (f->phase == RTCP_CAPPED)
-		rtcp_forget_excess(c, f->windowed);
 	rtcp_enter(f, c, f->phase == RTCP_CAPPED ? RTCP_PROBING : RTCP_CAPPED);
 }
 
