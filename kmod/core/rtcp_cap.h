@@ -15,7 +15,8 @@
  *
  * DEVIATION: equation 21 applies to every transfer, not only from the second on. Otherwise the
  * bandwidth that the cap leaves unused would be lost, and a limit that was lifted would look like
- * a full bucket.
+ * a full bucket. A window that is rounded down would also lower R itself: A(t) falls below the
+ * line, which a larger B and a smaller R fit better, and the cap follows R.
  * DEVIATION: in equation 21 e must also exceed the packets in flight, because A(t) does not include
  * them.
  * DEVIATION: equation 21 compares e with R / g sRTT, where the paper has R: each flow has a share.
