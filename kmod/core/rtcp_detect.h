@@ -28,21 +28,21 @@
  *                 C: it never deviates from R w by more than an eighth of R epsilon rounds + 2
  *                 packets, and it reaches RTCP_WITNESS_PKTS. Without this test an estimate could
  *                 be unchanged only because hardly any packets were delivered.
- *   steady        DEVIATION (probing 0): {B, R} must be unchanged for epsilon rounds, and for at least t / 16.
- *                 A limiter's {B, R} is the same from about 2 t_h on (rtcp_fit.h), so this only
- *                 delays its detection to about 2.13 t_h. A link without a limiter also has times
- *                 of a constant rate. Over a whole transfer, the number of those that last for
- *                 epsilon rounds (half a second at 45 ms) is proportional to t, and any of them
- *                 could be taken for a limiter. The number of those that last for t / 16 is
- *                 proportional to log t only. The tolerance for A(t) remains that of epsilon
- *                 rounds.
- *   refused       DEVIATION (probing 0): a client becomes limited only if packets were lost in RTCP_REFUSALS rounds of
- *                 the time for which {B, R} is unchanged. A sender that is slow after a burst of
- *                 loss, or because of its own window, also follows a line, and so does a link of
- *                 a lower rate. Both conditions of section 4.3 hold there, but nothing is dropped.
- *                 A limiter drops packets sent above R, round after round; a burst ends within
- *                 one or two rounds. A shaper whose queue never overflows is not detected: it
- *                 drops no packet either.
+ *   steady        DEVIATION (probing 0): {B, R} must be unchanged for epsilon rounds, and for at
+ *                 least t / 16. A limiter's {B, R} is the same from about 2 t_h on (rtcp_fit.h),
+ *                 so this only delays its detection to about 2.13 t_h. A link without a limiter
+ *                 also has times of a constant rate. Over a whole transfer, the number of those
+ *                 that last for epsilon rounds (half a second at 45 ms) is proportional to t,
+ *                 and any of them could be taken for a limiter. The number of those that last
+ *                 for t / 16 is proportional to log t only. The tolerance for A(t) remains that
+ *                 of epsilon rounds.
+ *   refused       DEVIATION (probing 0): a client becomes limited only if packets were lost in
+ *                 RTCP_REFUSALS rounds of the time for which {B, R} is unchanged. A sender that
+ *                 is slow after a burst of loss, or because of its own window, also follows a
+ *                 line, and so does a link of a lower rate. Both conditions of section 4.3 hold
+ *                 there, but nothing is dropped. A limiter drops packets sent above R, round
+ *                 after round; a burst ends within one or two rounds. A shaper whose queue never
+ *                 overflows is not detected: it drops no packet either.
  *   A(t)          the bytes that ACKs newly delivered, selective ones included, with each ACK's
  *                 MSS. Only differences count, so wrapping and a new MSS do not matter.
  *   time          the sum of the times between ACKs. ACKs of several flows on several processors
