@@ -9,6 +9,7 @@ figure ("similar", "smaller") have a bound beside them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -35,7 +36,7 @@ from experiments.rtcp import (
     shorts,
     video,
 )
-from experiments.rtcp.cells import RtcpResults, of_kind
+from experiments.rtcp.cells import RtcpResults, of_kind, ruled
 from experiments.rtcp.settings import RtcpSettings, load_settings
 
 MADE_S, MADE_COUNT = 600.0, 8
@@ -83,6 +84,26 @@ def draw(results: RtcpResults) -> Picture:
     return files.draw(results) if of_kind(results, "files") else policing.draw(results)
 
 
+PARTS: tuple[Part[RtcpSettings], ...] = (
+    Part("policing", policing.cases, policing.POLICING, policing.views_of, table=policing.rates_table),
+    Part("files", files.cases, files.FILES, table=files.files_table),
+    Part("detection", detection.cases, detection.DETECTION, needs_links=True),
+    Part("sensitivity", sensitivity.cases, sensitivity.SENSITIVITY, table=sensitivity.sensitivity_table,
+         needs_links=True),
+    Part("disturbed", disturbed.cases, disturbed.DISTURBED, table=disturbed.paths_table, needs_links=True),
+    Part("map", detection.map_cases, detection.MAP, table=detection.map_table),
+    Part("patterns", several.pattern_cases, several.PATTERNS),
+    Part("second", several.second_cases, several.SECOND, table=several.second_table),
+    Part("concurrent", several.concurrent_cases, several.CONCURRENT, table=several.concurrent_table),
+    Part("lifted", lifted.lifted_cases, lifted.LIFTED),
+    Part("freed", partial(lifted.between_connections, "freed"), lifted.FREED),
+    Part("kept", partial(lifted.between_connections, "kept"), lifted.KEPT),
+    Part("probing", probing.cases, probing.PROBING, table=probing.probing_table),
+    Part("fairness", fairness.cases, fairness.FAIRNESS),
+    Part("baseline", baseline.cases, baseline.BASELINE, needs_links=True),
+    Part("video", video.cases, video.VIDEO, table=video.video_table),
+    Part("shorts", shorts.cases, shorts.SHORTS, table=shorts.shorts_table),
+)  # fmt: skip
 RTCP = Campaign(
     name="rtcp",
     help="""Compare the R-TCP paper's statements on R-TCP with the simulator.
@@ -97,26 +118,7 @@ RTCP = Campaign(
       python -m experiments rtcp --only files --plot rtcp.png
     """,
     load=load_settings,
-    parts=(
-        Part("policing", policing.cases, policing.POLICING, policing.views_of, table=policing.rates_table),
-        Part("files", files.cases, files.FILES, table=files.files_table),
-        Part("detection", detection.cases, detection.DETECTION, needs_links=True),
-        Part("sensitivity", sensitivity.cases, sensitivity.SENSITIVITY, table=sensitivity.sensitivity_table,
-             needs_links=True),
-        Part("disturbed", disturbed.cases, disturbed.DISTURBED, table=disturbed.paths_table, needs_links=True),
-        Part("map", detection.map_cases, detection.MAP, table=detection.map_table),
-        Part("patterns", several.pattern_cases, several.PATTERNS),
-        Part("second", several.second_cases, several.SECOND, table=several.second_table),
-        Part("concurrent", several.concurrent_cases, several.CONCURRENT, table=several.concurrent_table),
-        Part("lifted", lifted.lifted_cases, lifted.LIFTED),
-        Part("freed", partial(lifted.between_connections, "freed"), lifted.FREED),
-        Part("kept", partial(lifted.between_connections, "kept"), lifted.KEPT),
-        Part("probing", probing.cases, probing.PROBING, table=probing.probing_table),
-        Part("fairness", fairness.cases, fairness.FAIRNESS),
-        Part("baseline", baseline.cases, baseline.BASELINE, needs_links=True),
-        Part("video", video.cases, video.VIDEO, table=video.video_table),
-        Part("shorts", shorts.cases, shorts.SHORTS, table=shorts.shorts_table),
-    ),
+    parts=tuple(replace(part, cases=partial(ruled, part.cases)) for part in PARTS),
     notes=("* unvalidated: no kernel here has BBRv3",),
     describe=describe,
     draw=draw,
@@ -126,6 +128,8 @@ RTCP = Campaign(
     options=(
         click.option("--seeds", type=click.IntRange(5, 10_000),
                      help="Runs of each file, pattern, meeting, lift and video  [the config's]"),
+        click.option("--rules", type=click.Choice(["own", "paper"]),
+                     help="R-TCP's probing in all parts except probing, which has both  [the config]"),
         click.option("--policer", type=click.Choice(["before", "behind"]),
                      help="Of policing, seen from the access link  [the config]"),
         click.option("--runs", type=click.IntRange(1, 1_000_000), help="Runs of each cell of detection  [the config]"),

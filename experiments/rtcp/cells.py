@@ -23,7 +23,8 @@ The error of an estimate is |estimate - truth| / truth, over the runs that end a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -32,11 +33,12 @@ import numpy as np
 from emulation.run.qos import LimitEstimate, QoS
 from emulation.scenario.model import WIRE, Cca, FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import Jitter, PathElement
-from experiments.campaign import Case, Results, Row, Values
+from experiments.campaign import Case, Links, Results, Row, Values
 from experiments.figures import UNVALIDATED, Figure, share, within
 from experiments.rtcp.settings import Limited, RtcpSettings
 
 RtcpResults = Results[RtcpSettings]
+Cases = Callable[[RtcpSettings, Links], Iterable[Case]]
 PAIRS: dict[Cca, Cca] = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr", "bbr3": "rtcp_bbr3"}
 BASES: dict[Cca, Cca] = {capped: plain for plain, capped in PAIRS.items()}
 ALL: tuple[Cca, ...] = tuple(cca for pair in PAIRS.items() for cca in pair)
@@ -99,6 +101,21 @@ def _of_last(scenario: Scenario, qos: QoS) -> tuple[float | None, float | None]:
         return None, None
     seconds = (flow.complete_s or scenario.duration_s) - flow.transfers[0].start_s
     return flow.retransmission_rate, spec.size_bytes * 8e-6 / seconds
+
+
+def ruled(cases: Cases, settings: RtcpSettings, links: Links) -> Iterator[Case]:
+    """The cases of a part, with the paper's probing in each flow of R-TCP if the settings say so."""
+    for case in cases(settings, links):
+        yield case if settings.rules == "own" else replace(case, scenarios=partial(_with_papers, case.scenarios))
+
+
+def _with_papers(scenarios: Callable[[], Sequence[Scenario]]) -> list[Scenario]:
+    found = []
+    for scenario in scenarios():
+        flows = (flow.model_copy(update={"params": {"probing": 1, **flow.params}}) if flow.cca in BASES else flow
+                 for flow in scenario.flows)  # fmt: skip
+        found.append(scenario.model_copy(update={"flows": tuple(flows)}))
+    return found
 
 
 def last_estimate(limits: Iterable[LimitEstimate]) -> LimitEstimate | None:

@@ -235,6 +235,7 @@ class RtcpSettings(Frozen):
     limited: dict[Name, Limited] = Field(min_length=1)
     policing: Policing
     policer: Literal["before", "behind"] = Field("before", description="of policing, seen from the access link")
+    rules: Literal["own", "paper"] = Field("own", description="R-TCP's probing in all parts, except `probing`")
     unlimited: dict[Name, Unlimited] = Field(min_length=1)
     buffers_pkts: tuple[Annotated[int, Field(ge=1, lt=2**32)], ...] = Field(min_length=1)
     burst: Burst

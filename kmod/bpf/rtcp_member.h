@@ -4,9 +4,11 @@
 #define CCATUNE_BPF_RTCP_MEMBER_H
 
 #include "rtcp_flows.h"
+#include "rtcp_tally.h"
 
 struct rtcp_member {
 	struct rtcp_client own;
+	struct rtcp_tally tally;
 };
 
 static inline struct rtcp_client *rtcp_member_client(const struct rtcp_member *m)
@@ -21,6 +23,7 @@ static inline struct rtcp_client *rtcp_member_client(const struct rtcp_member *m
 #define rtcp_member_lock(m, recording, anew) do { } while (0)
 #define rtcp_member_unlock(m) do { } while (0)
 #define rtcp_member_renew(m, recording, now_us) do { } while (0)
+#define rtcp_member_count(m, more) do { (void)(more); } while (0)
 #define rtcp_member_on_ack(m, recording, now_us) do { } while (0)
 
 #endif /* CCATUNE_BPF_RTCP_MEMBER_H */

@@ -29,7 +29,7 @@ PART_VOID(rtcp_fit_on_ack, (struct rtcp_fit *fit, u64 acked_bytes, u64 q20s), fi
 	  (fit, acked_bytes, q20s))
 #define rtcp_fit_on_ack rtcp_fit_on_ack_part
 
-#include "rtcp_cap.h"
+#include "rtcp_probing.h"
 
 PART_VOID(rtcp_flow_step, (struct rtcp_flow *f, struct rtcp_client *c,
 			   const struct rtcp_params *p, bool lost),

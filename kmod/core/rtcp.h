@@ -54,7 +54,7 @@ CCA_FN void rtcp_cubic_init(struct rtcp_cubic_state *s, const struct rtcp_cubic_
 			    struct rtcp_client *c, const struct cca_start *start)
 {
 	cubic_init(&s->base, &p->base, start);
-	rtcp_flow_init(&s->flow, c, start);
+	rtcp_flow_init(&s->flow, c, &p->rtcp, start);
 	s->flow.windowed = true;
 	rtcp_flow_starts(&s->flow, c, start->now_us);
 }
@@ -110,10 +110,13 @@ struct rtcp_bbr1_state {
 
 /*
  * Controls BBR's policer detector (section 4.4). It stays off for the rest of the flow, even if the
- * limit is cleared.
+ * limit is cleared. A flow that only observes leaves it on.
  */
-CCA_FN void rtcp_bbr1_police(struct rtcp_bbr1_state *s, const struct rtcp_client *c)
+CCA_FN void rtcp_bbr1_police(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_params *p,
+			     const struct rtcp_client *c)
 {
+	if (!p->rtcp.act)
+		return;
 	if ((c->kind == RTCP_LIMITED || c->kind == RTCP_CLEARED) && !s->base.lt.off)
 		bbr1_use_long_term(&s->base, false);
 	else if (c->reduced && !s->flow.policer_reset && !s->base.lt.off)
@@ -139,9 +142,9 @@ CCA_FN void rtcp_bbr1_init(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_par
 			   struct cca_decision *d)
 {
 	bbr1_init(&s->base, &p->base, start, hash, d);
-	rtcp_flow_init(&s->flow, c, start);
+	rtcp_flow_init(&s->flow, c, &p->rtcp, start);
 	rtcp_flow_starts(&s->flow, c, start->now_us);
-	rtcp_bbr1_police(s, c);
+	rtcp_bbr1_police(s, p, c);
 	rtcp_bbr1_bound(s, p, c, d);
 }
 
@@ -150,7 +153,7 @@ CCA_FN void rtcp_bbr1_on_ack(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_p
 			     struct cca_decision *d)
 {
 	rtcp_on_ack(&s->flow, c, &p->rtcp, ack);
-	rtcp_bbr1_police(s, c);
+	rtcp_bbr1_police(s, p, c);
 	if (s->flow.reopened)
 		bbr1_reopen(&s->base);
 	s->flow.reopened = false;
@@ -197,7 +200,7 @@ CCA_FN void rtcp_bbr3_init(struct rtcp_bbr3_state *s, const struct rtcp_bbr3_par
 			   struct cca_decision *d)
 {
 	bbr3_init(&s->base, &p->base, start, hash, d);
-	rtcp_flow_init(&s->flow, c, start);
+	rtcp_flow_init(&s->flow, c, &p->rtcp, start);
 	rtcp_flow_starts(&s->flow, c, start->now_us);
 	rtcp_bbr3_bound(s, p, c, d);
 }

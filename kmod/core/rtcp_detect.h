@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * R-TCP: detects whether a client is behind a rate limiter, and estimates its rate and bucket
- * (R-TCP 2026, sections 4.1 to 4.4 and 5.3). rtcp_fit.h has the estimate itself, rtcp_cap.h the
- * reaction.
+ * (R-TCP 2026, sections 4.1 to 4.4 and 5.3). rtcp_fit.h has the estimate itself, rtcp_cap.h
+ * and rtcp_probing.h the reaction.
  *
  *              l / (d + l) > beta                R / R_h < theta, unchanged for
  *   UNKNOWN ------------------------> estimating --------------------------> LIMITED
@@ -28,21 +28,21 @@
  *                 C: it never deviates from R w by more than an eighth of R epsilon rounds + 2
  *                 packets, and it reaches RTCP_WITNESS_PKTS. Without this test an estimate could
  *                 be unchanged only because hardly any packets were delivered.
- *   steady        DEVIATION: {B, R} must be unchanged for epsilon rounds, and for at least t / 16.
- *                 A limiter's {B, R} is the same from about 2 t_h on (rtcp_fit.h), so this only
- *                 delays its detection to about 2.13 t_h. A link without a limiter also has times
- *                 of a constant rate. Over a whole transfer, the number of those that last for
- *                 epsilon rounds (half a second at 45 ms) is proportional to t, and any of them
- *                 could be taken for a limiter. The number of those that last for t / 16 is
- *                 proportional to log t only. The tolerance for A(t) remains that of epsilon
- *                 rounds.
- *   refused       A client becomes limited only if packets were lost in RTCP_REFUSALS rounds of
- *                 the time for which {B, R} is unchanged. A sender that is slow after a burst of
- *                 loss, or because of its own window, also follows a line, and so does a link of
- *                 a lower rate. Both conditions of section 4.3 hold there, but nothing is dropped.
- *                 A limiter drops packets sent above R, round after round; a burst ends within
- *                 one or two rounds. A shaper whose queue never overflows is not detected: it
- *                 drops no packet either.
+ *   steady        DEVIATION (probing 0): {B, R} must be unchanged for epsilon rounds, and for at
+ *                 least t / 16. A limiter's {B, R} is the same from about 2 t_h on (rtcp_fit.h),
+ *                 so this only delays its detection to about 2.13 t_h. A link without a limiter
+ *                 also has times of a constant rate. Over a whole transfer, the number of those
+ *                 that last for epsilon rounds (half a second at 45 ms) is proportional to t,
+ *                 and any of them could be taken for a limiter. The number of those that last
+ *                 for t / 16 is proportional to log t only. The tolerance for A(t) remains that
+ *                 of epsilon rounds.
+ *   refused       DEVIATION (probing 0): a client becomes limited only if packets were lost in
+ *                 RTCP_REFUSALS rounds of the time for which {B, R} is unchanged. A sender that
+ *                 is slow after a burst of loss, or because of its own window, also follows a
+ *                 line, and so does a link of a lower rate. Both conditions of section 4.3 hold
+ *                 there, but nothing is dropped. A limiter drops packets sent above R, round
+ *                 after round; a burst ends within one or two rounds. A shaper whose queue never
+ *                 overflows is not detected: it drops no packet either.
  *   A(t)          the bytes that ACKs newly delivered, selective ones included, with each ACK's
  *                 MSS. Only differences count, so wrapping and a new MSS do not matter.
  *   time          the sum of the times between ACKs. ACKs of several flows on several processors
@@ -352,6 +352,12 @@ CCA_FN void rtcp_note_refusal(struct rtcp_client *c, u32 lost_pkts)
 	c->refused_at = rtcp_refusal_stamp(c);
 }
 
+/* Whether the parameter `probing` asks for the paper's conditions, cap and probes. */
+CCA_FN bool rtcp_is_papers(const struct rtcp_params *p)
+{
+	return p->probing != 0;
+}
+
 /* A limited client passes in any case, because under its cap hardly any packets are lost. */
 CCA_FN bool rtcp_is_refused(const struct rtcp_client *c)
 {
@@ -383,7 +389,8 @@ CCA_FN bool rtcp_is_unchanged(const struct rtcp_client *c, u64 q20s, u64 passed_
 /*
  * Returns true if both conditions of section 4.3 have held for epsilon rounds and for a share of
  * the transfer. A client that is not yet limited must also have had RTCP_REFUSALS refusals in that
- * time. Overflow: 16 x 2^41.
+ * time. With the paper's
+ * probing neither the share nor the refusals count. Overflow: 16 x 2^41.
  */
 CCA_FN bool rtcp_has_converged(struct rtcp_client *c, const struct rtcp_params *p, u64 q20s)
 {
@@ -397,8 +404,10 @@ CCA_FN bool rtcp_has_converged(struct rtcp_client *c, const struct rtcp_params *
 		rtcp_anchor(c, q20s);
 		return false;
 	}
-	return passed_q20s >= window_q20s && passed_q20s * RTCP_STEADY_PART >= q20s &&
-	       rtcp_is_refused(c) &&
+	if (!rtcp_is_papers(p) &&
+	    (passed_q20s * RTCP_STEADY_PART < q20s || !rtcp_is_refused(c)))
+		return false;
+	return passed_q20s >= window_q20s &&
 	       c->acked_bytes - c->anchor_acked_bytes >= (u64)RTCP_WITNESS_PKTS * c->mss_bytes;
 }
 

@@ -11,7 +11,7 @@
  *   u + v >= R / g sRTT: the flow counts in g, and each flow in g gets R / g        (22)
  *
  * A second connection to a client with a known limiter uses its class, B, R and tokens from its
- * first packet on (stateful R-TCP), and verifies them (RTCP_VERIFYING, rtcp_cap.h). Only the
+ * first packet on (stateful R-TCP), and verifies them (RTCP_VERIFYING, rtcp_probing.h). Only the
  * state that belongs to a transfer starts anew.
  *
  * CONTRADICTION. Several clients can share one address (a carrier's NAT), each with a limiter of
@@ -34,7 +34,7 @@
 #ifndef CCA_RTCP_FLOWS_H
 #define CCA_RTCP_FLOWS_H
 
-#include "rtcp_cap.h"
+#include "rtcp_probing.h"
 
 #define RTCP_RECENT_PKTS 8u		/* over which the recent share of losses is averaged */
 #define RTCP_HEAVY_Q16 0x2000u		/* 1/8: more than one loss in the last 8 packets */
@@ -46,14 +46,14 @@ RTCP_ASSERT(spared_fits, RTCP_SPARED_PKTS * RTCP_SPARED_UNITS < 0xff);
 /* --- flows with data --------------------------------------------------------------------- */
 
 CCA_FN void rtcp_flow_init(struct rtcp_flow *f, const struct rtcp_client *c,
-			   const struct cca_start *start)
+			   const struct rtcp_params *p, const struct cca_start *start)
 {
 	__builtin_memset(f, 0, sizeof(*f));
 	f->srtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
 	f->changes = c->changes;
 	f->heavy_losses = c->heavy_losses;
-	if (c->kind == RTCP_LIMITED)
-		rtcp_enter(f, c, RTCP_VERIFYING);
+	if (c->kind == RTCP_LIMITED && p->act)
+		rtcp_enter(f, c, rtcp_is_papers(p) ? RTCP_CAPPED : RTCP_VERIFYING);
 }
 
 /*
@@ -187,7 +187,7 @@ CCA_FN void rtcp_on_ack(struct rtcp_flow *f, struct rtcp_client *c, const struct
 		f->srtt_us = f->srtt_us ? (f->srtt_us * 7 + rtt_us + 4) / 8 : rtt_us;
 	rtcp_set_inflight(f, c, ack->inflight_pkts);
 	rtcp_compare(f, c, ack);
-	c->windowed |= f->windowed;
+	c->windowed |= f->windowed && !rtcp_is_papers(p);
 	rtcp_client_on_ack(c, p, ack);
 	if (f->phase == RTCP_LIFTED && f->changes != c->changes)
 		rtcp_count_lifted(f, c, acked_pkts * c->mss_bytes, c->clock_us - before_us);

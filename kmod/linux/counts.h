@@ -35,6 +35,16 @@ enum ccatune_sum {
 	CCATUNE_SUMS,
 };
 
+/* Sums of R-TCP over all flows, up to the end of their last epoch (rtcp_tally.h). */
+enum ccatune_limiter_sum {
+	CCATUNE_LIMITED_FLOWS,		/* flows that have sent segments to a limited client */
+	CCATUNE_ALL_SEGMENTS,
+	CCATUNE_ALL_RETRANSMITTED,
+	CCATUNE_LIMITED_SEGMENTS,
+	CCATUNE_LIMITED_RETRANSMITTED,
+	CCATUNE_LIMITER_SUMS,
+};
+
 struct ccatune_sums {
 	ccatune_count sum[CCATUNE_SUMS];
 };
@@ -48,6 +58,7 @@ struct ccatune_counters {
 	ccatune_count allocation_fallbacks;
 	ccatune_count epoch_ends[ENS_KEPT + 1];	/* by enum ens_epoch_end */
 	ccatune_count reoptimisations;		/* epochs after which a row was chosen anew */
+	ccatune_count limiter[CCATUNE_LIMITER_SUMS];	/* of R-TCP */
 };
 
 #endif /* CCATUNE_COUNTS_H */

@@ -11,6 +11,8 @@
 #define alg_before_ack(f, recording, now_us) do { } while (0)
 #define alg_update_share(f, waiting_bytes) do { } while (0)
 #define alg_moves(f, now_us) false
+#define alg_count(f, sk) do { } while (0)
+#define alg_report_counts(f) do { } while (0)
 #define alg_part(f) do { } while (0)
 #define alg_leave(f, sk) do { } while (0)
 #define alg_is_inactive(f) false

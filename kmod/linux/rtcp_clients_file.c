@@ -69,6 +69,7 @@ static int clients_show(struct seq_file *m, void *v)
 	struct rtcp_table *t = m->private;
 	struct rtcp_place *place = &t->places[entry - t->clients.entries];
 	u64 now_us = tcp_clock_us(), age_us;
+	struct rtcp_place counts;
 	struct rtcp_entry e;
 
 	/*
@@ -78,6 +79,7 @@ static int clients_show(struct seq_file *m, void *v)
 	spin_lock_bh(&t->lock);
 	spin_lock(&place->lock);
 	e = *entry;
+	counts = *place;
 	spin_unlock(&place->lock);
 	spin_unlock_bh(&t->lock);
 	if (!e.used)
@@ -88,8 +90,11 @@ static int clients_show(struct seq_file *m, void *v)
 	clients_put_address(m, &e.key);
 	seq_printf(m, " class=%s", rtcp_class_name(e.client.kind));
 	rtcp_show_client(m, &e.client);
-	seq_printf(m, " flows=%u sharing=%u connections=%u min_rtt_us=%u age_us=%llu\n",
+	seq_printf(m, " flows=%u sharing=%u connections=%u min_rtt_us=%u age_us=%llu",
 		   e.client.flows, e.client.sharing, e.connections, e.client.min_rtt_us, age_us);
+	seq_printf(m, " segments=%llu retransmitted=%llu limited_segments=%llu",
+		   counts.segments, counts.retransmitted, counts.limited_segments);
+	seq_printf(m, " limited_retransmitted=%llu\n", counts.limited_retransmitted);
 	return 0;
 }
 

@@ -46,6 +46,9 @@ static inline void rtcp_show(struct seq_file *m, const struct alg_flow *f)
 	struct rtcp_flow own = data_race(f->core.state.flow);
 
 	rtcp_show_flow(m, &c, &own, alg_set(f), !rtcp_member_is_own(&f->member));
+	seq_printf(m, " limited_segments=%u limited_retransmitted=%u",
+		   data_race(f->member.tally.now.limited_segments),
+		   data_race(f->member.tally.now.limited_retransmitted));
 }
 
 #endif

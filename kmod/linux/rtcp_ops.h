@@ -18,7 +18,12 @@
 
 #include "sock.h"
 
-#define alg_join(f, sk, now_us) rtcp_member_join(&(f)->member, sk, now_us)
+#define alg_join(f, sk, now_us) \
+	do { \
+		rtcp_tally_init(&(f)->member.tally, tcp_sk(sk)->data_segs_out, \
+				tcp_sk(sk)->total_retrans); \
+		rtcp_member_join(&(f)->member, sk, now_us); \
+	} while (0)
 #define alg_part(f) rtcp_member_part(&(f)->member)
 #define alg_renew(f, recording, now_us) rtcp_member_renew(&(f)->member, recording, now_us)
 #define alg_before_ack(f, recording, now_us) rtcp_member_on_ack(&(f)->member, recording, now_us)
@@ -53,6 +58,38 @@ static inline void alg_put_states(struct rec_record *r, const struct alg_flow *f
 
 #define alg_put_ack(r, waiting_bytes) ((r)->word[RTCP_REC_WAITING] = (waiting_bytes))
 
+/* Counts the segments that the socket has sent. Call this with the client's lock held. */
+static noinline void alg_count(struct alg_flow *f, const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct rtcp_counts more = rtcp_tally_read(&f->member.tally, tp->data_segs_out,
+						  tp->total_retrans,
+						  alg_client(f)->kind == RTCP_LIMITED);
+
+	rtcp_member_count(&f->member, &more);
+}
+
+/* Adds the counts since the last call to the totals of `status`. */
+static noinline void alg_report_counts(struct alg_flow *f)
+{
+	struct ccatune_counters *counts = ccatune_counts(&f->head);
+	struct rtcp_tally *t = &f->member.tally;
+
+	if (!counts)
+		return;
+	if (t->now.limited_segments && !t->reported.limited_segments)
+		ccatune_add(&counts->limiter[CCATUNE_LIMITED_FLOWS], 1);
+	ccatune_add(&counts->limiter[CCATUNE_ALL_SEGMENTS],
+		    t->now.segments - t->reported.segments);
+	ccatune_add(&counts->limiter[CCATUNE_ALL_RETRANSMITTED],
+		    t->now.retransmitted - t->reported.retransmitted);
+	ccatune_add(&counts->limiter[CCATUNE_LIMITED_SEGMENTS],
+		    t->now.limited_segments - t->reported.limited_segments);
+	ccatune_add(&counts->limiter[CCATUNE_LIMITED_RETRANSMITTED],
+		    t->now.limited_retransmitted - t->reported.limited_retransmitted);
+	t->reported = t->now;
+}
+
 /*
  * Call this after an ACK, with the client's lock held. Returns true if the flow has left a client
  * that is split.
@@ -76,6 +113,8 @@ static inline void alg_leave(struct alg_flow *f, const struct sock *sk)
 	rcu_read_lock();
 	recording = ccatune_recording(&f->head);
 	alg_lock(f, recording, false);
+	alg_count(f, sk);
+	alg_report_counts(f);
 	rtcp_flow_leaves(&f->core.state.flow, alg_client(f));
 	if (recording) {
 		rec_init(&r, (enum rec_kind)RTCP_REC_LEAVE, f->head.recorded_as,

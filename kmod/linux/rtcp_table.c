@@ -159,6 +159,15 @@ static struct rtcp_key rtcp_key_of(const struct sock *sk)
 	return rtcp_key_of_ipv4(ntohl(inet_sk(sk)->inet_daddr));
 }
 
+/* Another client has got the entry. */
+static void rtcp_place_clear(struct rtcp_place *place)
+{
+	place->segments = 0;
+	place->retransmitted = 0;
+	place->limited_segments = 0;
+	place->limited_retransmitted = 0;
+}
+
 /*
  * Gives a connection its client: the one of its address, or one of its own if the table has none
  * for it.
@@ -167,6 +176,7 @@ void rtcp_member_join(struct rtcp_member *m, const struct sock *sk, u64 now_us)
 {
 	struct rtcp_table *t = rtcp_table_get(sock_net(sk));
 	struct rtcp_key key = rtcp_key_of(sk);
+	bool known;
 
 	m->table = t;
 	m->entry = NULL;
@@ -174,7 +184,10 @@ void rtcp_member_join(struct rtcp_member *m, const struct sock *sk, u64 now_us)
 		rtcp_table_start(sock_net(sk));
 	if (t) {
 		spin_lock_bh(&t->lock);
+		known = rtcp_clients_find(&t->clients, &key);
 		m->entry = rtcp_clients_join(&t->clients, &key, now_us);
+		if (m->entry && !known)
+			rtcp_place_clear(rtcp_member_place(m));
 		spin_unlock_bh(&t->lock);
 	}
 	if (m->entry)

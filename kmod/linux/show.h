@@ -128,7 +128,33 @@ struct ccatune_status {
 	const char *whose_table;
 	const char *whose_params;
 	const struct ccatune_counters *counters;
+	u32 id;				/* of the algorithm */
 };
+
+/* Whether the algorithm has limiters: R-TCP. */
+static inline bool ccatune_has_limiters(u32 id)
+{
+	return id == CCA_ID_rtcp_cubic || id == CCA_ID_rtcp_bbr || id == CCA_ID_rtcp_bbr3;
+}
+
+/* capping_saves_permille: p u of rtcp_tally.h. Overflow: the sums stay far below 2^54. */
+static inline void ccatune_show_limiters(struct seq_file *m, const struct ccatune_counters *c)
+{
+	static const char *const names[CCATUNE_LIMITER_SUMS] = {
+		"limited_flows", "segments", "retransmitted", "limited_segments",
+		"limited_retransmitted",
+	};
+	u64 sum[CCATUNE_LIMITER_SUMS];
+	u32 i;
+
+	for (i = 0; i < CCATUNE_LIMITER_SUMS; i++) {
+		sum[i] = (u64)ccatune_read(&c->limiter[i]);
+		seq_printf(m, "%s %llu\n", names[i], (ccatune_number)sum[i]);
+	}
+	seq_printf(m, "capping_saves_permille %llu\n",
+		   (ccatune_number)cca_div(sum[CCATUNE_LIMITED_RETRANSMITTED] * 1000,
+					   cca_max_u64(sum[CCATUNE_ALL_SEGMENTS], 1)));
+}
 
 static inline void ccatune_show_totals(struct seq_file *m, const struct ccatune_status *s)
 {
@@ -153,6 +179,8 @@ static inline void ccatune_show_totals(struct seq_file *m, const struct ccatune_
 		   looked_up + raised + kept, looked_up, raised, kept);
 	seq_printf(m, "reoptimisations %llu\n",
 		   (ccatune_number)ccatune_read(&c->reoptimisations));
+	if (ccatune_has_limiters(s->id))
+		ccatune_show_limiters(m, c);
 }
 
 /* The fields of a line that say what it is of. Without classes there is no field `class`. */

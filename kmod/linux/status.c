@@ -63,6 +63,7 @@ static void status_show_totals(struct seq_file *m, const struct status_file *of)
 		.whose_table = status_follows(cca),
 		.whose_params = status_params(cca),
 		.counters = &cca->counters,
+		.id = cca->algorithm->id,
 	};
 
 	ccatune_show_totals(m, &s);

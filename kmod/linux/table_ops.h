@@ -247,6 +247,7 @@ static struct ccatune_table *ops_take_ack(struct alg_flow *f, const struct sock 
 		f->queueing_delay_us = alg_queueing_delay_us(f, ack->rtt_us);
 	if (unlikely(recording))
 		ops_record_ack(f, recording, ack, w, waiting_bytes, table, params);
+	alg_count(f, sk);
 	moves = alg_moves(f, ack->now_us);
 	alg_unlock(f);
 	if (unlikely(moves))
@@ -262,8 +263,10 @@ static void ops_on_ack(struct alg_flow *f, const struct sock *sk, const struct c
 	rcu_read_lock();
 	table = ops_take_ack(f, sk, ack, w);
 	ccatune_flow_sample(&f->head, ack, f->queueing_delay_us);
-	if (alg_ens(f)->epoch_end != ENS_WAITED)
+	if (alg_ens(f)->epoch_end != ENS_WAITED) {
 		ccatune_flow_epoch_ended(&f->head, sk, alg_ens(f), table, ack->now_us);
+		alg_report_counts(f);
+	}
 	rcu_read_unlock();
 }
 

@@ -21,10 +21,13 @@
 #include "ccatune.h"
 #include "rtcp_clients.h"
 #include "rtcp_recording.h"
+#include "rtcp_tally.h"
 
 struct rtcp_place {
 	spinlock_t lock;		/* the client's lock */
 	const void *recording;		/* has all changes of the client; never dereferenced */
+	/* Of the client's connections, since its address has the entry; as struct rtcp_counts. */
+	u64 segments, retransmitted, limited_segments, limited_retransmitted;
 } ____cacheline_aligned_in_smp;
 
 struct rtcp_table {
@@ -39,14 +42,16 @@ struct rtcp_member {
 	struct rtcp_table *table;	/* referenced while there is an entry */
 	struct rtcp_entry *entry;	/* NULL: the connection's client is `own` */
 	struct rtcp_client own;
+	struct rtcp_tally tally;
 };
 
 /*
  * The core asserts that the states of client and flow are within 250 bytes. A member adds two
- * pointers.
+ * pointers, and what it counts.
  */
 RTCP_ASSERT(member_is_small, sizeof(struct rtcp_member) + sizeof(struct rtcp_flow) <=
-			     RTCP_MOST_STATE_BYTES + 2 * sizeof(void *));
+			     RTCP_MOST_STATE_BYTES + 2 * sizeof(void *) +
+			     sizeof(struct rtcp_tally));
 
 /* The socket's private area: a pointer, and the values that `ss` shows without it. */
 struct rtcp_sock {
@@ -125,6 +130,20 @@ static inline void rtcp_member_unlock(struct rtcp_member *m)
 		spin_unlock_bh(&rtcp_member_place(m)->lock);
 	else
 		__release(m);
+}
+
+/* Adds to the counts of the client. Call this with its lock held. */
+static inline void rtcp_member_count(struct rtcp_member *m, const struct rtcp_counts *more)
+{
+	struct rtcp_place *place;
+
+	if (!m->entry)
+		return;
+	place = rtcp_member_place(m);
+	place->segments += more->segments;
+	place->retransmitted += more->retransmitted;
+	place->limited_segments += more->limited_segments;
+	place->limited_retransmitted += more->limited_retransmitted;
 }
 
 /*

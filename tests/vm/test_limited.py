@@ -111,6 +111,23 @@ def test_the_row_is_that_of_the_limit_from_the_classification_on(found: Any, sub
     assert found["second"]["seen"][-1]["state"] == str(4 * levels.count + 2)
 
 
+def test_an_observer_caps_nothing_and_says_what_a_cap_would_save(found: Any) -> None:
+    """The kernel's own count of retransmissions is that of the client's line and of the totals, within 5 %."""
+    seen = found["observed"]
+    assert {look["cap_pkts"] for look in seen["seen"]} == {"-"}
+    assert {look["mode"] for look in seen["seen"]} <= {"free", "estimating"}
+    client = seen["clients"][0]
+    assert client["class"] == "limited"
+    bucket, rate = limits(client)
+    assert rate == pytest.approx(1, rel=0.05)
+    assert bucket == pytest.approx(1, rel=0.3)
+    for counted in (client, seen["totals"]):
+        assert int(counted["retransmitted"]) == pytest.approx(seen["again_pkts"], rel=0.05)
+        assert 0 < int(counted["limited_retransmitted"]) <= int(counted["retransmitted"])
+        assert int(counted["limited_segments"]) < int(counted["segments"])
+    assert seen["totals"]["limited_flows"] == 1
+
+
 def test_two_flows_share_the_limit(found: Any) -> None:
     looks = [look for look in found["two at a time"]["seen"] if look["sharing"] == "2" and look["cap_pkts"] != "-"]
     alone = [look for look in found["second"]["seen"] if look["cap_pkts"] != "-" and look["mode"] == "capped"]

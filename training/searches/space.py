@@ -61,9 +61,9 @@ class Space:
         return tuple(d.name for d in self.dimensions)
 
     def holding(self, values: Mapping[str, int]) -> Space:
-        """The space in which these of its parameters are held."""
+        """The space in which these of its parameters are held. Values that it holds already must come last."""
         held = [(place, values[d.name]) for place, d in enumerate(self.dimensions) if d.name in values]
-        return Space(tuple(d for d in self.dimensions if d.name not in values), tuple(held))
+        return Space(tuple(d for d in self.dimensions if d.name not in values), (*held, *self.held))
 
     def point(self, positions: Sequence[float]) -> Point:
         """The parameter values at a position in each dimension, with the held ones."""
@@ -88,11 +88,16 @@ class Space:
         return tuple(values)
 
 
-def space_of(algorithm: Algorithm, ranges: Mapping[str, tuple[int, int]]) -> Space:
+def space_of(
+    algorithm: Algorithm, ranges: Mapping[str, tuple[int, int]], fixed: Mapping[str, int] | None = None
+) -> Space:
     """The space of an algorithm's tuned parameters, narrowed to a study's ranges.
 
+    fixed: values of parameters that ensembles may contain and no search sets. They follow the tuned ones in a point.
+
     Raises:
-        TrainingError: a range for a parameter that is not tuned, or one outside the core's.
+        TrainingError: a range for a parameter that is not tuned, a fixed value for another one than `given`, or values
+            outside the core's range.
     """
     tuned = {spec.name: spec for spec in algorithm.tuned}
     if not tuned:
@@ -108,4 +113,16 @@ def space_of(algorithm: Algorithm, ranges: Mapping[str, tuple[int, int]]) -> Spa
                 f"range of {name}: expected within {spec.minimum} to {spec.maximum} {spec.unit}, got {low} to {high}"
             )
         dimensions.append(Dimension(name, low, high))
-    return Space(tuple(dimensions))
+    return Space(tuple(dimensions), tuple(enumerate(_fixed(algorithm, fixed or {}), start=len(dimensions))))
+
+
+def _fixed(algorithm: Algorithm, values: Mapping[str, int]) -> list[int]:
+    given = {spec.name: spec for spec in algorithm.params if spec.kind == "given"}
+    for name, value in values.items():
+        spec = given.get(name)
+        if spec is None:
+            raise TrainingError(f"fixed: expected parameters of {algorithm.name} that tables may contain and searches "
+                                f"do not set ({', '.join(given) or 'none'}), got {name!r}")  # fmt: skip
+        if not spec.minimum <= value <= spec.maximum:
+            raise TrainingError(f"fixed: expected {name} from {spec.minimum} to {spec.maximum}, got {value}")
+    return list(values.values())

@@ -94,6 +94,11 @@ class StudySettings(StudyPart):
     workload: WorkloadSettings
     objective: ObjectiveSettings
     ranges: dict[str, tuple[int, int]] = Field({}, description="search ranges within params.def")
+    fixed: dict[str, int] = Field(
+        {},
+        exclude_if=lambda values: not values,
+        description="values of parameters that tables may contain and searches do not set",
+    )
     search: SearchSettings = DdsChoice()
     stages: tuple[StageSettings, ...] = Field((), description="none: a single set for all states, then each state")
     rounds: tuple[float, ...] = Field(
@@ -227,12 +232,13 @@ class StudySettings(StudyPart):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tuned parameters, in the order of a point's values."""
-        return tuple(spec.name for spec in ALGORITHMS[self.cca].tuned)
+        """The tuned parameters and then the fixed ones, in the order of a point's values."""
+        return (*(spec.name for spec in ALGORITHMS[self.cca].tuned), *self.fixed)
 
     def space(self, delay_class: int) -> Space:
         """The box that the searches of a class move in."""
-        return space_of(ALGORITHMS[self.cca], {**self.ranges, **self.objective.ranges(delay_class)})
+        ranges = {**self.ranges, **self.objective.ranges(delay_class)}
+        return space_of(ALGORITHMS[self.cca], ranges, self.fixed)
 
     @property
     def digest(self) -> str:

@@ -3,7 +3,8 @@
 
     learned      flows that follow the ensemble's table. Theta is looked up by the RTT that the flow measures, eta and
                  gamma by the limit that it detects
-    paper        the paper's single setting: theta 0.6, eta 20, gamma 20 %, which are the algorithm's defaults
+    paper        the paper's single setting: theta 0.6, eta 20, gamma 20 %, which are the algorithm's defaults, with
+                 the paper's probing
     single       the best single setting, which the same search found for all states together
     unmodified   the base algorithm
 
@@ -54,6 +55,7 @@ from training.validation.states import places_of
 from training.workloads import Case, Policed, PolicedSettings
 
 SCHEMES = ("learned", "paper", "single")
+PAPER = {"probing": 1}
 Values = NDArray[np.float64]
 Tallies = dict[str, list[Tally]]
 
@@ -82,8 +84,8 @@ def validate_policed(
     if runs < 2 * LEAST_SEEDS:
         raise TrainingError(f"report: expected at least {2 * LEAST_SEEDS} runs of a state, got {runs}")
     text = table_text(ensemble, Deployment("evaluation", "validated", 1))
-    schemes = {"learned": Trial(ensemble.cca, {}, text), "paper": Trial(ensemble.cca),
-               "single": Trial(ensemble.cca, singles[0])}  # fmt: skip
+    schemes = {"learned": Trial(ensemble.cca, {}, text), "paper": Trial(ensemble.cca, PAPER),
+               "single": Trial(ensemble.cca, {**study.fixed, **singles[0]})}  # fmt: skip
     settings, workload = study.objective, study.workload
     if not isinstance(settings, RetransmissionSettings) or not isinstance(workload, PolicedSettings):
         raise TrainingError("report: expected a study of the workload policed for fewest retransmissions")

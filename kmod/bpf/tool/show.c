@@ -22,6 +22,7 @@ static void show_totals(struct seq_file *m, const struct loaded *l)
 		.whose_table = l->config->has_table ? "own" : "none",
 		.whose_params = l->config->has_params ? "own" : "default",
 		.counters = &totals.counters,
+		.id = l->algorithm->id,
 	};
 	u32 place = 0;
 

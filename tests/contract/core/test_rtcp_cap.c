@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rtcp_cap.h: caps, probes, lifting. */
+/* rtcp_cap.h and rtcp_probing.h: caps, probes, lifting. */
 #include "rtcp_limiter.h"
 
 static struct limited l;
@@ -14,7 +14,7 @@ static void open_capped(u32 rtt_us)
 	l.rtt_us = rtt_us;
 	memset(&f, 0xa5, sizeof(f));
 	/* It has found the limiter itself: what an earlier one found is verified first. */
-	rtcp_flow_init(&f, &l.c, &start);
+	rtcp_flow_init(&f, &l.c, &l.p, &start);
 	know_limit(&l.c, 250000, rtt_us);
 	rtcp_flow_step(&f, &l.c, &l.p, false);
 	CHECK_EQ(f.phase, RTCP_CAPPED);
@@ -436,7 +436,7 @@ static void open_second(u32 rtt_us)
 
 	open_capped(rtt_us);
 	memset(&f, 0xa5, sizeof(f));
-	rtcp_flow_init(&f, &l.c, &start);
+	rtcp_flow_init(&f, &l.c, &l.p, &start);
 	rtcp_flow_starts(&f, &l.c, l.ack.now_us);
 	rtcp_empty(&l.c);
 	CHECK_EQ(f.phase, RTCP_VERIFYING);
@@ -490,4 +490,100 @@ TEST(test_a_lifted_cap_is_not_forgotten_for_a_little_more_than_r)
 	for (i = 0; i < 200; i++)
 		flow_ack(10 * MS, 2 - (i % 100 == 0), 0);
 	CHECK_EQ(l.c.kind, RTCP_LIMITED);
+}
+
+/* --- the paper's probing ----------------------------------------------------------------- */
+
+/* Equations 14 and 15 in whole packets: 17.3, and 1.2 x 17.3 = 20.7. A pair is the least. */
+TEST(test_the_papers_window_is_in_whole_packets)
+{
+	open_capped(100 * MS);
+	l.p.probing = 1;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 17);
+	f.phase = RTCP_PROBING;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 20);
+	f.srtt_us = 5 * MS;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 2);
+}
+
+/* Equation 17: min(r, (1 + gamma) R), where the other probing has (1 + gamma) min(r, R). */
+TEST(test_the_papers_probe_does_not_raise_bbrs_own_rate)
+{
+	open_capped(100 * MS);
+	l.p.probing = 1;
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 250000);
+	f.phase = RTCP_PROBING;
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 300000);
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 200000), 200000);
+}
+
+/* eta rounds, then three: neither tokens nor losses change that, nor probes that met the limit. */
+TEST(test_the_papers_probe_lasts_three_rounds_whatever_is_lost)
+{
+	u32 i;
+
+	open_capped(100 * MS);
+	l.p.probing = 1;
+	for (i = 0; i < 3; i++) {
+		flow_runs(19);
+		CHECK_EQ(f.phase, RTCP_CAPPED);
+		flow_runs(1);
+		CHECK_EQ(f.phase, RTCP_PROBING);
+		flow_ack(100 * MS, 16, 1);
+		flow_ack(100 * MS, 16, 2);
+		CHECK_EQ(f.phase, RTCP_PROBING);
+		flow_ack(100 * MS, 16, 1);
+		CHECK_EQ(f.phase, RTCP_CAPPED);
+	}
+}
+
+/* A change during a probe lifts the cap until three rounds pass without one. */
+TEST(test_the_papers_cap_returns_after_three_unchanged_rounds)
+{
+	open_capped(100 * MS);
+	l.p.probing = 1;
+	flow_runs(20);
+	CHECK_EQ(f.phase, RTCP_PROBING);
+	rtcp_empty(&l.c);
+	flow_ack(100 * MS, 25, 0);
+	CHECK_EQ(f.phase, RTCP_LIFTED);
+	flow_ack(100 * MS, 25, 0);
+	flow_ack(100 * MS, 17, 0);
+	flow_ack(100 * MS, 17, 0);
+	CHECK_EQ(f.phase, RTCP_LIFTED);
+	flow_ack(100 * MS, 17, 0);
+	CHECK_EQ(f.phase, RTCP_CAPPED);
+	CHECK(!f.reopened);
+}
+
+TEST(test_the_papers_second_connection_is_capped_from_its_first_packet_on)
+{
+	struct cca_start start = { SECOND, 20 * MS, 10, 0, MSS };
+
+	open_capped(20 * MS);
+	l.p.probing = 1;
+	rtcp_flow_init(&f, &l.c, &l.p, &start);
+	CHECK_EQ(f.phase, RTCP_CAPPED);
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 250000);
+}
+
+/* --- a flow that only observes ------------------------------------------------------------- */
+
+TEST(test_a_flow_that_observes_is_never_capped)
+{
+	struct cca_start start = { SECOND, 100 * MS, 10, 0, MSS };
+
+	open_capped(100 * MS);
+	l.p.act = 0;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), RTCP_NO_CAP_PKTS);
+	flow_runs(1);
+	CHECK_EQ(f.phase, RTCP_FREE);
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 1000000);
+	rtcp_flow_init(&f, &l.c, &l.p, &start);
+	CHECK_EQ(f.phase, RTCP_FREE);
+	/* The limiter is known all the same, and caps the flow as soon as it may act. */
+	CHECK_EQ(l.c.kind, RTCP_LIMITED);
+	l.p.act = 1;
+	flow_runs(1);
+	CHECK_EQ(f.phase, RTCP_CAPPED);
 }

@@ -234,7 +234,7 @@ TEST(test_a_peer_that_is_gone_keeps_nothing_known)
 	cca_params_init(&params, CCA_ID_rtcp_cubic);
 	open_table(1, 10 * MINUTE);
 	e = join(7, now_us);
-	rtcp_flow_init(&flow, &e->client, &start);
+	rtcp_flow_init(&flow, &e->client, &params, &start);
 	e->client.kind = RTCP_LIMITED;
 	for (now_us += MINUTE; now_us < end_us; now_us += MINUTE) {
 		ev.now_us = now_us;
@@ -297,7 +297,7 @@ TEST(test_a_client_with_connections_is_as_new_and_its_flows_are_free)
 	CHECK(join(7, MINUTE) == e);
 	c = &e->client;
 	for (i = 0; i < 2; i++) {
-		rtcp_flow_init(&flows[i], c, &start);
+		rtcp_flow_init(&flows[i], c, &params, &start);
 		rtcp_flow_starts(&flows[i], c, MINUTE);
 		rtcp_flow_update_share(&flows[i], c, 100000);
 		rtcp_on_ack(&flows[i], c, &params, &ack);

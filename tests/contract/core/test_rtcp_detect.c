@@ -228,6 +228,16 @@ TEST(test_a_rate_beyond_which_nothing_is_refused_is_no_limiter)
 	check_operator_1();
 }
 
+/* Section 4.3 as it is: both conditions hold, and no packet need be lost. */
+TEST(test_the_papers_classification_needs_no_refusals)
+{
+	open_limited(&l, 707600, 249780);
+	l.p.probing = 1;
+	l.refuses = false;
+	run_limited(&l, 20 * SECOND);
+	check_operator_1();
+}
+
 /* However many ACKs tell of it, and however much: rounds count. */
 TEST(test_a_burst_of_loss_is_one_refusal)
 {

@@ -18,7 +18,7 @@ static void open_flows(u32 n)
 	ack.mss_bytes = MSS;
 	memset(flows, 0xa5, sizeof(flows));
 	for (i = 0; i < n; i++) {
-		rtcp_flow_init(&flows[i], &l.c, &start);
+		rtcp_flow_init(&flows[i], &l.c, &l.p, &start);
 		rtcp_flow_starts(&flows[i], &l.c, SECOND);
 	}
 	/* They have found it themselves: there is nothing to verify. */
@@ -117,12 +117,12 @@ TEST(test_tokens_in_flight_are_spent_by_whatever_flow)
 	take(&flows[1], 0, 0, 9);
 	CHECK_EQ(l.c.inflight_pkts, 18);
 	l.c.token_deficit_bytes = 700000 - 26060;
-	CHECK(rtcp_is_capped(&flows[0], &l.c));
+	CHECK(rtcp_is_capped(&flows[0], &l.c, &l.p));
 	l.c.token_deficit_bytes = 700000 - 26070;
-	CHECK(!rtcp_is_capped(&flows[0], &l.c));
+	CHECK(!rtcp_is_capped(&flows[0], &l.c, &l.p));
 	take(&flows[1], 0, 0, 30);
 	CHECK_EQ(l.c.inflight_pkts, 39);
-	CHECK(rtcp_is_capped(&flows[0], &l.c));
+	CHECK(rtcp_is_capped(&flows[0], &l.c, &l.p));
 	rtcp_flow_leaves(&flows[1], &l.c);
 	CHECK_EQ(l.c.inflight_pkts, 9);
 	CHECK_EQ(l.c.flows, 1);
@@ -138,7 +138,7 @@ TEST(test_a_second_connection_begins_with_what_the_first_has_found)
 	l.c.token_deficit_bytes = l.c.bucket_bytes;
 	rtcp_flow_leaves(&flows[0], &l.c);
 	start.now_us = ack.now_us + 2 * SECOND;
-	rtcp_flow_init(&flows[1], &l.c, &start);
+	rtcp_flow_init(&flows[1], &l.c, &l.p, &start);
 	rtcp_flow_starts(&flows[1], &l.c, start.now_us);
 	CHECK_EQ(l.c.kind, RTCP_LIMITED);
 	CHECK_EQ(l.c.flows, 1);
@@ -146,13 +146,13 @@ TEST(test_a_second_connection_begins_with_what_the_first_has_found)
 	CHECK_EQ(l.c.acked_bytes, 0);
 	/* Free while there are tokens, and then capped, but for what verifies the limiter. */
 	rtcp_flow_step(&flows[1], &l.c, &l.p, false);
-	CHECK(!rtcp_is_capped(&flows[1], &l.c));
+	CHECK(!rtcp_is_capped(&flows[1], &l.c, &l.p));
 	ack.now_us = start.now_us;
 	take(&flows[1], 330, 0, 10);
 	CHECK_EQ(flows[1].phase, RTCP_VERIFYING);
-	CHECK(!rtcp_is_capped(&flows[1], &l.c));
+	CHECK(!rtcp_is_capped(&flows[1], &l.c, &l.p));
 	take(&flows[1], 0, 0, 40);
-	CHECK(rtcp_is_capped(&flows[1], &l.c));
+	CHECK(rtcp_is_capped(&flows[1], &l.c, &l.p));
 	l.c.token_deficit_bytes = l.c.bucket_bytes;
 	take(&flows[1], 0, 1, 10);
 	CHECK_EQ(flows[1].phase, RTCP_CAPPED);

@@ -130,6 +130,48 @@ def test_results_tell_when_a_limiter_is_forgotten() -> None:
     assert all(limit.at_ms > 20_000 for limit in forgotten)
 
 
+# --- parameters
+
+
+OUTAGE = (RateStep(at_s=0, rate_mbps=50), RateStep(at_s=5, rate_mbps=0.01), RateStep(at_s=7, rate_mbps=50))
+PATHS = {
+    "policer-20": {"rtt_ms": 20},
+    "policer-250": {"rtt_ms": 250},
+    "bunched": {"rtt_ms": 36, "acks": {"interval_ms": 30}},
+    "jitter": {"rtt_ms": 36, "behind": (Jitter(max_ms=20),)},
+    "outage": {"rtt_ms": 36, "loss": 0.01, "behind": (AccessLink(steps=OUTAGE, buffer_pkts=100),)},
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(("plain", "capped"), PAIRS)
+def test_an_observer_sends_the_packets_of_its_base(plain: Cca, capped: Cca, path: str) -> None:
+    policer = Policer(rate_mbps=RATE_MBPS, bucket_bytes=BUCKET_BYTES)
+    link = LinkSpec.model_validate({"rate_mbps": 50, "before": (policer,), **PATHS[path]})
+    flows = (FlowSpec(cca=plain), FlowSpec(cca=capped, params={"act": 0}))
+    runs = [simulate(Scenario(link=link, flows=(flow,), duration_s=15), series_every_s=0.01) for flow in flows]
+    first, second = ({name: column.tolist() for name, column in run.series.items()} for run in runs)
+    assert first == second
+    assert runs[0].sent == runs[1].sent
+    if path == "policer-20":
+        assert is_operator_1(runs[1].flows[0].limits[-1])
+
+
+def test_gamma_and_eta_matter_with_the_papers_probing() -> None:
+    """Table 6 behind operator 3: gamma 10 instead of 25 % saves a third, eta 25 instead of 15 a tenth or more."""
+    policer = Policer(rate_mbps=1.04, bucket_bytes=223_000)
+    link = LinkSpec(rate_mbps=50, rtt_ms=21, before=(policer,), behind=(Jitter(max_ms=2),))
+
+    def rate(eta: int, gamma: int) -> float:
+        params = {"probing": 1, "probe_every_rounds": eta, "probe_gain_permille": gamma}
+        flow = FlowSpec(cca="rtcp_bbr", size_bytes=8_000_000, params=params)
+        runs = [simulate(Scenario(link=link, flows=(flow,), duration_s=90, seed=seed)) for seed in range(3)]
+        return sum(qos.flows[0].retransmission_rate for qos in runs)
+
+    assert rate(15, 100) < 0.8 * rate(15, 250)
+    assert rate(25, 250) < 0.95 * rate(15, 250)
+
+
 # --- several connections to a client
 
 

@@ -155,11 +155,11 @@ def test_each_case_has_a_name_of_its_own() -> None:
     assert all(re.fullmatch("[a-z0-9-]+", name) for name in names)
     # 3 access rates x 4 RTTs x 3 algorithms x 7 sizes, and moments of BBRv1 at each RTT and of BBRv3 at one
     # 3 operators x 6 algorithms x 7 sizes; 2 detectors at 6 places, and without guards at one; 8 x 8; 2 x 3
-    # 2 algorithms behind 2 operators, 3 eta x 4 gamma; 3 meetings; 2 algorithms at 6 places and 2 patterns
+    # 2 rules, 2 algorithms behind 2 operators, 3 eta x 4 gamma; 3 meetings; 2 algorithms at 6 places and 2 patterns
     # 6 algorithms over 2 losses x 6 rates x 5 round trips, and twice over 5 rates x 5 round trips
     # 3 algorithms on 27 paths over 3 links; 20 settings of 2 detectors at 5 places
     grids = 6 * 2 * 30 + 2 * 6 * 25 + 3 * 27 * 3 + 20 * 2 * 5
-    assert len(names) == 3 * (84 + 5) + 126 + 2 * 7 + 64 + 6 + CLIENT_PARTS + grids + 2 * 2 * 12 + 3 + 14
+    assert len(names) == 3 * (84 + 5) + 126 + 2 * 7 + 64 + 6 + CLIENT_PARTS + grids + 2 * 2 * 2 * 12 + 3 + 14
 
 
 def test_one_parameter_of_detection_differs_at_a_time() -> None:
@@ -236,10 +236,19 @@ def test_a_paced_flow_leaves_a_limit_of_512_kbps_at_20_ms_and_the_next_connectio
     assert (freed["goodput_mbps"] > 8 * 8 / (1.5 * 0.9 + 2)).all()
 
 
+def test_the_papers_rules_are_those_of_each_flow_of_r_tcp() -> None:
+    for rules, params in (("own", {}), ("paper", {"probing": 1})):
+        chosen = settings(rules=rules)
+        assert scenarios_of(chosen, Cell("files", "op1", "rtcp_bbr", "4000000"))[0].flows[0].params == params
+        assert scenarios_of(chosen, Cell("files", "op1", "bbr", "4000000"))[0].flows[0].params == {}
+    own = scenarios_of(settings(rules="paper"), Cell("probing", "op3", "rtcp_cubic", "15-250-own"))
+    assert own[0].flows[0].params["probing"] == 0
+
+
 def test_a_file_is_probed_as_its_cell_says_and_two_meet_behind_the_limit() -> None:
     scenarios = scenarios_of(settings(), Cell("probing", "op3", "rtcp_cubic", "15-250"))
     assert len(scenarios) == 5
-    assert scenarios[0].flows[0].params == {"probe_every_rounds": 15, "probe_gain_permille": 250}
+    assert scenarios[0].flows[0].params == {"probe_every_rounds": 15, "probe_gain_permille": 250, "probing": 1}
     meeting = scenarios_of(settings(), Cell("fairness", "op1", "bbr", "rtcp_bbr"))[0]
     assert [(flow.cca, flow.start_s, flow.size_bytes) for flow in meeting.flows] == [
         ("bbr", 0, 4_000_000), ("rtcp_bbr", 10, 4_000_000),

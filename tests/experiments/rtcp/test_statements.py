@@ -84,7 +84,7 @@ def row(part: Cell) -> dict[str, float | None]:
     elif part.kind == "map":
         cells["bucket_bytes"], cells["rate_mbps"] = float(part.place), float(part.value)
     elif part.kind == "probing":
-        eta, gamma = map(int, part.value.split("-"))
+        eta, gamma = map(int, part.value.removesuffix("-own").split("-"))
         paper = paper_cell(part.cca, part.place, (eta, gamma))
         assert paper is not None
         cells["retransmission_rate"], cells["goodput_mbps"] = paper

@@ -85,6 +85,8 @@ DDS = STUDY["search"]
         (STUDY, {"stages": [STAGES[0], STAGES[0]]}, "stage single: expected a name of its own"),
         (SMALL, {"ranges": {"probe_every_rounds": [30, 200]}}, "with its default 20, got 30 to 200"),
         (SMALL, {"ranges": {"candidates": [5, 9]}}, "got 'candidates'"),
+        (SMALL, {"fixed": {"probing": 2}}, "fixed: expected probing from 0 to 1, got 2"),
+        (SMALL, {"fixed": {"act": 0}}, r"fixed: expected parameters of rtcp_bbr .* \(probing\), got 'act'"),
         (SMALL, {"workload": {"kind": "policed", "bucket_bytes": [2, 1]}}, "the lower one first"),
     ],
 )  # fmt: skip
@@ -123,6 +125,19 @@ def test_a_leading_zero_does_not_make_a_number_octal(tmp_path: Path) -> None:
 def test_a_study_of_another_algorithm_is_refused_by_name() -> None:
     with pytest.raises(TrainingError, match=r"rtcp.yaml: expected a study of gr, got one of 'rtcp_bbr'$"):
         load_study(SHIPPED / "rtcp.yaml", family="gr")
+
+
+def test_a_fixed_parameter_is_part_of_each_point_and_of_the_digest() -> None:
+    fixed = small(fixed={"probing": 1})
+    assert fixed.names == (*small().names, "probing")
+    space = fixed.space(0)
+    assert space.names == small().names
+    assert space.point([0, 0, 0]) == (*small().space(0).point([0, 0, 0]), 1)
+    held = space.holding({"reduction_permille": 500})
+    assert held.point([0, 0]) == (500, *space.point([0, 0, 0])[1:])
+    assert held.nearest((600, 20, 200)) == (500, 20, 200, 1)
+    assert fixed.digest != small().digest
+    assert "fixed" not in small().model_dump()
 
 
 def test_the_digest_changes_with_any_choice() -> None:

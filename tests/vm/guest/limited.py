@@ -20,6 +20,7 @@ import tree
 
 BASE = {"rtcp_cubic": "cubic", "rtcp_bbr": "bbr", "rtcp_bbr3": "bbr"}
 POLICE = ("matchall", "action", "police")
+LIMITED = ("limited_segments", "limited_retransmitted")
 POLICED = ("cap_pkts", "mode", "limiter", "bucket_bytes", "limit_bytes_per_s", "state", "min_rtt_us", "sharing")
 
 
@@ -115,6 +116,23 @@ def addresses(cca: str) -> dict[str, int]:
         return {client["address"]: int(client["connections"]) for client in clients()}
 
 
+def observed(job: dict[str, Any]) -> dict[str, Any]:
+    """A connection that R-TCP only watches (`act 0`), and what its client's line and the totals say afterwards."""
+    tree.must("parameters", "act 0\n")
+    tree.must("clients", "forget all\n")
+    before = totals()
+    found = download(job, job["cca"])
+    inside.wait_for(lambda: not tree.flows(), timeout_s=30, what="the flow's end")
+    tree.must("parameters", "clear\n")
+    return {**found, "clients": clients(), "totals": {name: totals()[name] - before[name] for name in before}}
+
+
+def totals() -> dict[str, int]:
+    """R-TCP's sums in `status`."""
+    lines = dict(line.split()[:2] for line in tree.read("status").splitlines())
+    return {name: int(lines[name]) for name in ("limited_flows", "segments", "retransmitted", *LIMITED)}
+
+
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """Each connection, and the clients behind it."""
     told = job["limited"]
@@ -136,5 +154,6 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         found["addresses"] = addresses(cca)
         tree.take_recording(f"limited-{cca}.recording")
         found["rows"] = tree.rows()
+        found["observed"] = observed(job)
         tree.must("ensemble", "clear\n")
     return found
