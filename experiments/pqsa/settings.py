@@ -71,6 +71,15 @@ class Dds(Frozen):
     cases: int = Field(ge=1, description="epochs of each half at most")
 
 
+class Paths(Frozen):
+    """Single flows over disturbed paths, with a share gain and without one."""
+
+    conditions: tuple[str, ...] = Field(min_length=1, description="of training/reports/conditions.py")
+    flows: int = Field(ge=2, description="of each dataset")
+    threshold_us: int = Field(ge=1000, description="T without a share gain")
+    shared_us: Counts = Field(min_length=2, description="values of T with it, whose delays enclose that without it")
+
+
 class PqsaSettings(Frozen):
     """All settings of the report. load_settings makes the paths absolute."""
 
@@ -89,6 +98,7 @@ class PqsaSettings(Frozen):
     fairness: Fairness
     dds: Dds
     cost_rounds: Seeds
+    paths: Paths
 
 
 def load_settings(path: Path) -> PqsaSettings:

@@ -12,7 +12,7 @@ from emulation.run.simulator import compact_edges_us
 from emulation.traces.synthetic import TraceModel, make_recordings
 from experiments.campaign import Results, Store, judge
 from experiments.pqsa import REPORT, describe, qos_table
-from experiments.pqsa.cases import GR, SHARED, PqsaLinks, fairness_cases, hours_of, target_cases
+from experiments.pqsa.cases import GR, ONE_ROW, SHARED, PqsaLinks, fairness_cases, hours_of, target_cases
 from experiments.pqsa.settings import PqsaSettings, load_settings
 from experiments.pqsa.statements import Columns, delay_near, outperforms, p95_ms, steadier
 from kmod.ensemble import Axis, DelayClass, Ensemble
@@ -45,7 +45,8 @@ def links(settings: PqsaSettings) -> PqsaLinks:
     """A short made 4G link, and rows with a threshold of 0.7 of their target."""
     rows = tuple((20_000, 5_000, target_us * 7 // 10) for target_us in TARGETS_US)
     table = Ensemble("gr", 30_000, 250, 25, tuple(DelayClass(95, target_us) for target_us in TARGETS_US),
-                     (Axis("throughput_bytes_per_s", "linear", 125_000, 1),), COLUMNS, rows)  # fmt: skip
+                     (Axis("throughput_bytes_per_s", "linear", 125_000, 1),), COLUMNS, rows,
+                     {"single": [{"values": dict(zip(COLUMNS, row, strict=True))} for row in rows]})  # fmt: skip
     recordings = make_recordings(TraceModel.load(settings.models["4g"]), duration_s=120, count=1, seed=1)
     return PqsaLinks({"4g": recordings}, made=True, ensemble=table)
 
@@ -101,7 +102,7 @@ def test_a_stricter_target_has_a_shorter_delay(settings: PqsaSettings, links: Pq
 def test_a_share_gain_makes_two_flows_share_the_link(settings: PqsaSettings, links: PqsaLinks) -> None:
     """Without it the shares stay those with which the flows met (kmod/core/gr.h, share)."""
     cases = Store().run(fairness_cases(settings, links))
-    without, with_gain = (cases["fairness", "50", "2", name]["jain"] for name in (GR, SHARED))
+    without, with_gain = (cases["fairness", "50", "2", name]["jain"] for name in (ONE_ROW, SHARED))
     assert with_gain.min() > 0.95
     assert without.mean() < 0.9
     (row,) = (row for row in judge(REPORT, REPORT.chosen(["fairness"]), Results(settings, cases, links))
