@@ -178,7 +178,7 @@ def carries_as_much(cases: Cases) -> list[Figure]:
     return [Figure("use of the link, points added", added, half, added >= -half)]
 
 
-NEAR = f"within {CLOSE:.0%}"
+NEAR = f"within {100 * CLOSE:g} %"
 QOS: tuple[Statement[Cases], ...] = (
     Statement("V.B-1", "PQSA-GR's 95th percentile of the queueing delay is close to its target of 100 ms", NEAR,
               near_target),
@@ -200,7 +200,7 @@ LEVELS: tuple[Statement[Mapping[str, Cases]], ...] = (
               lambda levels: carries(levels["high"], of="bbr")),
 )  # fmt: skip
 TARGETS: tuple[Statement[Cases], ...] = (
-    Statement("IV-1", "Its delay is reasonably close to each target", f"within {MOST_APART:.1%}, as in the paper",
+    Statement("IV-1", "Its delay is reasonably close to each target", f"within {100 * MOST_APART:g} %, as in the paper",
               each_target),
     Statement("IV-2", "A stringent target costs throughput", "<= 1 x", stringent),
 )  # fmt: skip
