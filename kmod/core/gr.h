@@ -173,14 +173,20 @@ CCA_FN void gr_drain(struct gr_state *s, const struct gr_params *p, const struct
 
 /* --- the rule of section III-A -------------------------------------------- */
 
-/* The square root, rounded down; value: at most CCA_MAX_PKTS, so that no square overflows. */
-CCA_FN u32 gr_square_root(u32 value)
+/*
+ * The square root, rounded down; value: at most CCA_MAX_PKTS. It has no branches, because
+ * BPF's verifier would follow each of their combinations.
+ */
+CCA_FN u32 gr_square_root(u64 value)
 {
-	u32 root = 0, bit;
+	u32 root = 0, bit, exceeds;
+	u64 next;
 
-	for (bit = 1u << 12; bit; bit >>= 1)
-		if ((root + bit) * (root + bit) <= value)
-			root += bit;
+	for (bit = 1u << 12; bit; bit >>= 1) {
+		next = root + bit;
+		exceeds = (u32)((value - next * next) >> 63);
+		root += bit & (exceeds - 1);
+	}
 	return root;
 }
 
