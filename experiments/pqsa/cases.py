@@ -36,6 +36,7 @@ from experiments.pqsa.settings import PathSettings, PqsaSettings
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.commands import recordings_of
 from training.errors import TrainingError
+from training.intervals import LEAST_SEEDS
 from training.reports.conditions import CONDITIONS, places_of, scenarios_of
 from training.study import Study, load_study, require_recordings
 from training.study.ensemble import require_singles
@@ -154,14 +155,15 @@ def varied_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
 
 
 def level_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
-    """PQSA-GR and BBR over pieces of a low and of a high level."""
+    """PQSA-GR and BBR over pieces of a low and of a high level; none for a level with too few pieces."""
     flows = {name: flow for name, flow in flows_of(settings, table_of(links)).items() if name in {GR, "bbr"}}
     length_ms = round(1000 * settings.duration_s)
     every = [piece for its in links.recordings.values() for one in its for piece in one.pieces(length_ms)]
     for level, (least_mbps, most_mbps) in settings.levels_mbps.model_dump().items():
         chosen = [piece for piece in every if least_mbps <= piece.trace.mean_rate_mbps < most_mbps
                   and piece.duration_s >= settings.duration_s]  # fmt: skip
-        yield from _cases(settings, ("level", level), chosen, flows, every_s=EVERY_S)
+        if len(chosen) >= LEAST_SEEDS:
+            yield from _cases(settings, ("level", level), chosen, flows, every_s=EVERY_S)
 
 
 def target_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:

@@ -59,10 +59,10 @@ def p95_ms(case: Columns) -> tuple[float, Values]:
 
 
 def delay_near(label: str, case: Columns, *, target_ms: float, apart: float) -> Figure:
-    """Check that the delay differs from its target by at most a share of it, up to its interval."""
+    """Check that the delay differs from its target by at most a share of it, up to its interval, which must also fit."""
     found_ms, drawn = p95_ms(case)
-    half = half_of(drawn)
-    return Figure(label, found_ms, half, abs(found_ms - target_ms) <= apart * target_ms + half, "ms")
+    half, most_ms = half_of(drawn), apart * target_ms
+    return Figure(label, found_ms, half, half <= most_ms and abs(found_ms - target_ms) <= most_ms + half, "ms")
 
 
 def delay_over(label: str, case: Columns, than: Columns, *, most: float = 1) -> Figure:
@@ -134,12 +134,12 @@ DEFAULT = "epoch 30 s"
 
 
 def longer(cases: Cases, *, names: tuple[str, ...], with_delay: bool = False) -> list[Figure]:
-    """Check that these clocks carry no more than the default one, and with a shorter delay."""
+    """Check that these clocks carry less than the default one, by more than the interval, and with a shorter delay."""
     found = []
     for name in names:
         found += [delay_over(f"{name}: p95", cases[name], cases[DEFAULT])] if with_delay else []
         found += [sums_over(f"{name}: throughput", cases[name]["mbps"], cases[DEFAULT]["mbps"], most=1)]
-    return found
+    return [replace(figure, agrees=figure.mean + figure.interval < 1) for figure in found]
 
 
 def converges(cases: Cases) -> list[Figure]:
@@ -195,9 +195,9 @@ VARIED: tuple[Statement[Values2], ...] = (
 )
 LEVELS: tuple[Statement[Mapping[str, Cases]], ...] = (
     Statement("V.D-1", "At level 0 its delay is shorter than BBR's, and it mostly sends at less than the bandwidth",
-              "<= 1 x, >= 50 % of the time", lambda levels: low_rate(levels["low"])),
-    Statement("V.D-2", "At level 35 it sends as aggressively as BBR", ">= 90 % of BBR's throughput",
-              lambda levels: carries(levels["high"], of="bbr")),
+              "<= 1 x, >= 50 % of the time", lambda levels: low_rate(levels["low"]) if "low" in levels else []),
+    Statement("V.D-2", "At levels of 30 to 39 it sends as aggressively as BBR", ">= 90 % of BBR's throughput",
+              lambda levels: carries(levels["high"], of="bbr") if "high" in levels else []),
 )  # fmt: skip
 TARGETS: tuple[Statement[Cases], ...] = (
     Statement("IV-1", "Its delay is reasonably close to each target", f"within {100 * MOST_APART:g} %, as in the paper",
@@ -205,11 +205,11 @@ TARGETS: tuple[Statement[Cases], ...] = (
     Statement("IV-2", "A stringent target costs throughput", "<= 1 x", stringent),
 )  # fmt: skip
 EPOCHS: tuple[Statement[Cases], ...] = (
-    Statement("V-1", "An epoch that never ends has a shorter delay and less throughput than epochs of 30 s", "<= 1 x",
+    Statement("V-1", "An epoch that never ends has a shorter delay and less throughput than epochs of 30 s", "< 1 x",
               partial(longer, names=("epoch 240 s",), with_delay=True)),
-    Statement("V-2", "Longer epochs than 30 s have no more throughput", "<= 1 x",
+    Statement("V-2", "Longer epochs than 30 s have less throughput", "< 1 x",
               partial(longer, names=("epoch 60 s", "epoch 120 s"))),
-    Statement("V-3", "One row for all levels has less throughput than a row for each", "<= 1 x",
+    Statement("V-3", "One row for all levels has less throughput than a row for each", "< 1 x",
               partial(longer, names=(ONE_ROW,))),
 )  # fmt: skip
 FAIRNESS: tuple[Statement[Cases], ...] = (
