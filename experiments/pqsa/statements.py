@@ -59,7 +59,7 @@ def p95_ms(case: Columns) -> tuple[float, Values]:
 
 
 def delay_near(label: str, case: Columns, *, target_ms: float, apart: float) -> Figure:
-    """Check that the delay differs from its target by at most a share of it, up to its interval, which must also fit."""
+    """Check that the delay is within a share of its target, up to its interval, which must be no larger."""
     found_ms, drawn = p95_ms(case)
     half, most_ms = half_of(drawn), apart * target_ms
     return Figure(label, found_ms, half, half <= most_ms and abs(found_ms - target_ms) <= most_ms + half, "ms")
