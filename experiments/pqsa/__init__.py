@@ -14,6 +14,7 @@ from experiments.figures import half_of, markdown_table
 from experiments.pqsa.cases import (
     epoch_cases,
     fairness_cases,
+    hour_cases,
     level_cases,
     links_of,
     path_cases,
@@ -101,8 +102,8 @@ REPORT = Campaign(
     parts=(
         Part("qos", qos_cases, QOS, partial(views, part="qos"), "Unseen links, figures 7 to 10",
              partial(qos_table, part="qos"), needs_links=True),
-        Part("hours", lambda _settings, _links: (), HOURS, partial(varied_views, part="hour"), "Hours, figure 11",
-             partial(qos_table, part="hour")),
+        Part("hours", hour_cases, HOURS, partial(varied_views, part="hour"), "Hours, figure 11",
+             partial(qos_table, part="hour"), needs_links=True),
         Part("varied", varied_cases, VARIED, partial(varied_views, part="varied"),
              "Another RTT, buffer or duration, figures 2, 3 and 12", partial(qos_table, part="varied"),
              needs_links=True),
@@ -124,7 +125,7 @@ REPORT = Campaign(
     links=links_of,
     options=(
         click.option("--ensemble", type=click.Path(dir_okay=False, path_type=Path),
-                     help="Trained and kept, if it does not exist  [report-pqsa.json]"),
+                     help="Trained and kept, if it does not exist  [report-pqsa.parts/ensemble.json]"),
     ),
 )  # fmt: skip
 command = command_of(REPORT)

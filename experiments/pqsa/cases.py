@@ -76,6 +76,7 @@ def links_of(settings: PqsaSettings, paths: Sequence[Path]) -> PqsaLinks:
                   for at, dataset in settings.datasets.items()}  # fmt: skip
     if not settings.ensemble.exists():
         study = load_study(settings.study).model_copy(update={"verify": None})
+        settings.ensemble.parent.mkdir(parents=True, exist_ok=True)
         Study(study, require_recordings(training, study), threads=default_threads()).run().save(settings.ensemble)
     return PqsaLinks(places, is_made, training, Ensemble.load(settings.ensemble))
 
@@ -128,10 +129,15 @@ def _cases(
 
 
 def qos_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
-    """Each algorithm over each place's links, and over those of each hour."""
+    """Each algorithm over each place's links."""
+    for at, recordings in links.recordings.items():
+        yield from _cases(settings, ("qos", at), recordings, flows_of(settings, table_of(links)))
+
+
+def hour_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
+    """The same over the links of each hour."""
     flows = flows_of(settings, table_of(links))
     for at, recordings in links.recordings.items():
-        yield from _cases(settings, ("qos", at), recordings, flows)
         for hour, its in hours_of(recordings).items():
             yield from _cases(settings, ("hour", at, hour), its, flows)
 

@@ -83,7 +83,7 @@ class Paths(Frozen):
 class PqsaSettings(Frozen):
     """All settings of the report. load_settings makes the paths absolute."""
 
-    ensemble: Path = Field(Path("report-pqsa.json"), description="trained if it does not exist")
+    ensemble: Path = Field(Path("report-pqsa.parts/ensemble.json"), description="trained if it does not exist")
     study: Path
     models: dict[str, Path] = Field(description="of stand-ins for the recordings, by place")
     datasets: dict[str, str] = Field(description="by place; without the suffix of its part")
