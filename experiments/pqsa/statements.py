@@ -196,7 +196,7 @@ VARIED: tuple[Statement[Values2], ...] = (
 LEVELS: tuple[Statement[Mapping[str, Cases]], ...] = (
     Statement("V.D-1", "At level 0 its delay is shorter than BBR's, and it mostly sends at less than the bandwidth",
               "<= 1 x, >= 50 % of the time", lambda levels: low_rate(levels["low"]) if "low" in levels else []),
-    Statement("V.D-2", "At levels of 30 to 39 it sends as aggressively as BBR", ">= 90 % of BBR's throughput",
+    Statement("V.D-2", "At high levels it sends as aggressively as BBR", ">= 90 % of BBR's throughput",
               lambda levels: carries(levels["high"], of="bbr") if "high" in levels else []),
 )  # fmt: skip
 TARGETS: tuple[Statement[Cases], ...] = (
