@@ -18,6 +18,7 @@ EXPERIMENTS = {
     "observed-links": LazyCommand(
         "experiments.observed_links:command", "", "Links rebuilt from observed flows, and the true ones"
     ),
+    "pqsa": LazyCommand("experiments.pqsa:command", "", "The PQSA paper with the simulator"),
     "roccet": LazyCommand("experiments.roccet:command", "", "The ROCCET paper with the simulator"),
     "rollouts": LazyCommand("experiments.rollouts:command", "", "How roll-outs of a simulated fleet end"),
     "rtcp": LazyCommand("experiments.rtcp:command", "", "R-TCP 2026 with the simulator"),

@@ -24,6 +24,13 @@
  *           cca_rate_window). A burst after a gap lasts at most W or RTTmin / 4.
  *   RTT     is the mean of the samples in the interval, so it does not depend on which
  *           sample came last. An interval continues until it has a sample.
+ *   share   The rule multiplies the rates of all flows that share a queue alike, and leaves
+ *           them as they are between T/2 and T. Unequal shares therefore stay unequal.
+ *           With g = share_gain_pct / 100 above 0, T grows by g (RTTmin + T) / sqrt(w),
+ *           and the rate between the thresholds grows at this pace, too. w is the packets
+ *           that B carries in RTTmin + T, so that each flow adds g sqrt(w) packets in a
+ *           round trip. This is a larger share of a small window. With the same RTT, only
+ *           equal rates stay as they are.
  *   floor   The rate is at least one packet per RTTmin. Otherwise B and the rate could
  *           fall to 0 in an outage, and no ACK would ever return to raise them.
  *   cwnd    limits the packets that accumulate in an outage. It is cwnd_gain_pct of the
@@ -166,20 +173,67 @@ CCA_FN void gr_drain(struct gr_state *s, const struct gr_params *p, const struct
 
 /* --- the rule of section III-A -------------------------------------------- */
 
-CCA_FN u64 gr_next_rate(const struct gr_state *s, const struct gr_params *p,
-			u64 bandwidth, u64 rtt_us, bool app_limited)
+/*
+ * The square root, rounded down; value: at most CCA_MAX_PKTS. It has no branches, because
+ * BPF's verifier would follow each of their combinations.
+ */
+CCA_FN u32 gr_square_root(u64 value)
 {
-	u32 upper_us = s->min_rtt_us + p->delay_threshold_us;
+	u32 root = 0, bit, exceeds;
+	u64 next;
+
+	for (bit = 1u << 12; bit; bit >>= 1) {
+		next = root + bit;
+		exceeds = (u32)((value - next * next) >> 63);
+		root += bit & (exceeds - 1);
+	}
+	return root;
+}
+
+/*
+ * The delay that share_gain_pct of the square root of the window adds to the threshold, at
+ * most T/2. Overflow: 2^27 x 400.
+ */
+CCA_FN u32 gr_share_us(const struct gr_state *s, const struct gr_params *p, u64 bandwidth)
+{
+	u64 span_us = (u64)s->min_rtt_us + p->delay_threshold_us;
+	u32 root, share_us;
+
+	if (!p->share_gain_pct || s->hold)
+		return 0;
+	root = gr_square_root(cca_pkts_at_rate(bandwidth, span_us, s->mss_bytes));
+	share_us = (u32)cca_div(span_us * p->share_gain_pct, 100 * cca_max_u32(root, 1));
+	return cca_min_u32(share_us, p->delay_threshold_us / 2);
+}
+
+/* The rate between the thresholds, after elapsed_us: it grows by share_us / RTT in each RTT. */
+CCA_FN u64 gr_grown_rate(const struct gr_state *s, u32 share_us, u64 rtt_us, u64 elapsed_us)
+{
+	u64 growth = gr_scale(s->rate_bytes_per_s, share_us, rtt_us);
+
+	elapsed_us = cca_min_u64(elapsed_us, cca_min_u64(rtt_us, CCA_MAX_RTT_US));
+	return s->rate_bytes_per_s + gr_scale(growth, (u32)elapsed_us, rtt_us);
+}
+
+CCA_FN u64 gr_next_rate(const struct gr_state *s, const struct gr_params *p,
+			u64 bandwidth, u64 rtt_us, bool app_limited, u64 elapsed_us)
+{
+	u32 share_us = gr_share_us(s, p, bandwidth);
+	u32 upper_us = s->min_rtt_us + p->delay_threshold_us + share_us;
 	u32 lower_us = s->min_rtt_us + p->delay_threshold_us / 2;
 	u64 rate;
 
 	if (rtt_us > upper_us)
 		return gr_scale(bandwidth, upper_us, rtt_us);
 	if (rtt_us < lower_us) {
-		rate = s->hold ? bandwidth : gr_scale(bandwidth, lower_us, rtt_us);
+		rate = s->hold ? bandwidth : gr_scale(bandwidth, lower_us + share_us, rtt_us);
 		return app_limited ? cca_max_u64(rate, s->rate_bytes_per_s) : rate;
 	}
-	return s->hold ? cca_min_u64(s->rate_bytes_per_s, bandwidth) : s->rate_bytes_per_s;
+	if (s->hold)
+		return cca_min_u64(s->rate_bytes_per_s, bandwidth);
+	if (app_limited || !share_us)
+		return s->rate_bytes_per_s;
+	return gr_grown_rate(s, share_us, rtt_us, elapsed_us);
 }
 
 CCA_FN void gr_take_rate(struct gr_state *s, const struct gr_params *p, u64 rate)
@@ -192,10 +246,10 @@ CCA_FN void gr_take_rate(struct gr_state *s, const struct gr_params *p, u64 rate
 CCA_FN void gr_adapt(struct gr_state *s, const struct gr_params *p, const struct cca_ack *ack)
 {
 	u64 bandwidth = cca_rate_of(&s->bandwidth, s->mss_bytes);
+	u64 elapsed_us = cca_elapsed_us(ack->now_us, s->interval_start_us);
 	u64 rtt_us;
 
-	if (!bandwidth ||
-	    cca_elapsed_us(ack->now_us, s->interval_start_us) < p->adaptation_interval_us)
+	if (!bandwidth || elapsed_us < p->adaptation_interval_us)
 		return;
 	if (!s->interval_samples) {
 		if (s->hold || s->outage)
@@ -208,7 +262,7 @@ CCA_FN void gr_adapt(struct gr_state *s, const struct gr_params *p, const struct
 		gr_start_drain(s, p);
 		return;
 	}
-	gr_take_rate(s, p, gr_next_rate(s, p, bandwidth, rtt_us, ack->app_limited));
+	gr_take_rate(s, p, gr_next_rate(s, p, bandwidth, rtt_us, ack->app_limited, elapsed_us));
 }
 
 /* --- ECN marks -------------------------------------------------------------- */

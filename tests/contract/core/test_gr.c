@@ -45,7 +45,8 @@ TEST(the_rate_follows_section_3a)
 		s.min_rtt_us = c->min_rtt_us;
 		s.rate_bytes_per_s = 800000;
 		s.hold = c->hold;
-		CHECK_EQ(gr_next_rate(&s, &p, 1000000, c->rtt_us, c->app_limited), c->rate);
+		CHECK_EQ(gr_next_rate(&s, &p, 1000000, c->rtt_us, c->app_limited, 0),
+			 c->rate);
 	}
 }
 
@@ -70,8 +71,52 @@ TEST(a_rate_that_is_not_filled_falls_for_delay_alone)
 		s.min_rtt_us = 100000;
 		s.rate_bytes_per_s = c->in_force;
 		s.hold = c->hold;
-		CHECK_EQ(gr_next_rate(&s, &p, 100000, c->rtt_us, true), c->rate);
+		CHECK_EQ(gr_next_rate(&s, &p, 100000, c->rtt_us, true, 0), c->rate);
 	}
+}
+
+/*
+ * RTTmin 100 ms, T 50 ms: B = 10^6 carries 100 packets of 1500 bytes in RTTmin + T. 40 % of
+ * the root of 100 are 4 packets in a round trip, and so 4 % of the rate, or 6 ms.
+ */
+TEST(a_share_gain_adds_packets_in_each_round_trip)
+{
+	static const struct { u32 gain_pct, mss_bytes; u64 rtt_us, elapsed_us; bool hold, app_limited; u64 rate; } cases[] = {
+		{ 40, 1500, 200000, 0, false, false, 780000 },
+		{ 40, 1500, 100000, 0, false, false, 1310000 },
+		{ 40, 1500, 125000, 12500, false, false, 803840 },
+		{ 40, 1500, 125000, 125000, false, false, 838400 },
+		{ 40, 1500, 125000, 999000, false, false, 838400 },	/* a round trip's at most */
+		{ 0, 1500, 125000, 125000, false, false, 800000 },
+		{ 40, 1500, 125000, 125000, false, true, 800000 },
+		{ 40, 1500, 125000, 125000, true, false, 800000 },	/* after loss: none */
+		{ 40, 1500, 200000, 0, true, false, 750000 },
+		/* one packet of 65,535 bytes: at most T/2 = 25 ms */
+		{ 400, 65535, 200000, 0, false, false, 875000 },
+	};
+
+	FOR_ROWS(cases) {
+		struct gr_state s;
+		struct gr_params p;
+
+		memset(&s, 0, sizeof(s));
+		cca_params_init(&p, CCA_ID_gr);
+		p.share_gain_pct = c->gain_pct;
+		s.min_rtt_us = 100000;
+		s.mss_bytes = c->mss_bytes;
+		s.rate_bytes_per_s = 800000;
+		s.hold = c->hold;
+		CHECK_EQ(gr_next_rate(&s, &p, 1000000, c->rtt_us, c->app_limited, c->elapsed_us), c->rate);
+	}
+}
+
+TEST(the_square_root_is_rounded_down)
+{
+	CHECK_EQ(gr_square_root(0), 0);
+	CHECK_EQ(gr_square_root(3), 1);
+	CHECK_EQ(gr_square_root(4), 2);
+	CHECK_EQ(gr_square_root(CCA_MAX_PKTS - 1), 4095);
+	CHECK_EQ(gr_square_root(CCA_MAX_PKTS), 4096);
 }
 
 /* The same, through ACKs: B is measured (1448000), the RTT is the interval's mean. */

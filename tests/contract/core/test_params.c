@@ -72,7 +72,8 @@ TEST(parameters_are_counted_within_their_algorithm)
 		{ CCA_ID_gr, 2, "delay_threshold_us" },
 		{ CCA_ID_gr, 5, "loss_hold_permille" },
 		{ CCA_ID_gr, 6, "tracking_gain_permille" },
-		{ CCA_ID_gr, 9, NULL },
+		{ CCA_ID_gr, 9, "share_gain_pct" },
+		{ CCA_ID_gr, 10, NULL },
 		{ CCA_ID_gr, 0xffffffffu, NULL },
 		{ CCA_ID_reno, 0, NULL },
 		{ 0, 0, NULL },
@@ -116,7 +117,7 @@ TEST(the_struct_holds_a_word_for_each_line)
 {
 	struct gr_params p;
 
-	CHECK_EQ(sizeof(p), 9 * sizeof(u32));
+	CHECK_EQ(sizeof(p), 10 * sizeof(u32));
 	cca_params_init(&p, CCA_ID_gr);
 	CHECK_EQ(p.bandwidth_window_us, 100000);
 	CHECK_EQ(p.adaptation_interval_us, 10000);

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""The settings of `python -m experiments pqsa`, read from configs/reports/pqsa.yaml and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from emulation.scenario.files import read_settings
+from emulation.scenario.model import Cca
+from emulation.scenario.path import Frozen
+from experiments.figures import Seeds
+
+Times = tuple[Annotated[float, Field(gt=0, le=3600)], ...]
+Counts = tuple[Annotated[int, Field(ge=1, le=100_000)], ...]
+Bounds = tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(gt=0)]]
+
+
+class PathSettings(Frozen):
+    """The path around the links."""
+
+    rtt_ms: float = Field(gt=0, le=10_000)
+    buffer_pkts: int = Field(ge=1, lt=2**32)
+
+
+class Varied(Frozen):
+    """What is changed alone: figures 2, 3 and 12."""
+
+    rtt_ms: Times = Field(min_length=2)
+    buffer_pkts: Counts = Field(min_length=2)
+    duration_s: Times = Field(min_length=2, description="of a run")
+
+
+class Levels(Frozen):
+    """Mean rates of the pieces of figures 13 and 14, in Mbit/s."""
+
+    low: Bounds
+    high: Bounds
+
+
+class Epochs(Frozen):
+    """Table V: long flows with other clocks."""
+
+    duration_s: float = Field(gt=0, le=3600, description="of a run, and the length of an epoch that never ends")
+    runs: Seeds = Field(description="of each case at most")
+    epoch_s: Times = Field(min_length=2)
+    estimate_ms: Counts = Field(min_length=2, description="windows of eq. 1; the paper's gamma P")
+
+
+class Fairness(Frozen):
+    """Flows with one algorithm over a link of a constant rate."""
+
+    rate_mbps: float = Field(gt=0, le=10_000)
+    rtt_ms: Times = Field(min_length=1)
+    flows: Counts = Field(min_length=1)
+    later_s: float = Field(ge=0, description="each flow starts so long after the one before it")
+    together_s: float = Field(gt=0, description="the measured time, after the last start")
+    jitter_ms: float = Field(gt=0, le=100, description="each packet waits up to this, in order")
+    seeds: Seeds
+    shared: dict[str, int] = Field(description="parameters of GR with which shares become equal")
+
+
+class Dds(Frozen):
+    """DDS as section IV prints it beside the default search."""
+
+    study: Path = Field(description="of the default search, and of the number of points that both evaluate")
+    states: int = Field(ge=1, description="spread over those with enough epochs")
+    seeds: int = Field(ge=2)
+    cases: int = Field(ge=1, description="epochs of each half at most")
+
+
+class Paths(Frozen):
+    """Single flows over disturbed paths, with a share gain and without one."""
+
+    conditions: tuple[str, ...] = Field(min_length=1, description="of training/reports/conditions.py")
+    flows: int = Field(ge=2, description="of each dataset")
+    threshold_us: int = Field(ge=1000, description="T without a share gain")
+    shared_us: Counts = Field(min_length=2, description="values of T with it, whose delays enclose that without it")
+
+
+class PqsaSettings(Frozen):
+    """All settings of the report. load_settings makes the paths absolute."""
+
+    ensemble: Path = Field(Path("report-pqsa.parts/ensemble.json"), description="trained if it does not exist")
+    study: Path
+    models: dict[str, Path] = Field(description="of stand-ins for the recordings, by place")
+    datasets: dict[str, str] = Field(description="by place; without the suffix of its part")
+    runs: Seeds
+    duration_s: float = Field(gt=0, le=3600)
+    path: PathSettings
+    delay_class: int = Field(ge=0, le=7)
+    rivals: tuple[Cca, ...] = Field(min_length=1)
+    varied: Varied
+    levels_mbps: Levels
+    epochs: Epochs
+    fairness: Fairness
+    dds: Dds
+    cost_rounds: Seeds
+    paths: Paths
+
+
+def load_settings(path: Path) -> PqsaSettings:
+    """Read the settings. Paths in the file are relative to its folder.
+
+    Raises:
+        EmulationError: the file cannot be read, or has unexpected content.
+    """
+    found = read_settings(path, PqsaSettings)
+    models = {place: path.parent / model for place, model in found.models.items()}
+    dds = found.dds.model_copy(update={"study": path.parent / found.dds.study})
+    return found.model_copy(update={"study": path.parent / found.study, "models": models, "dds": dds})
