@@ -3,6 +3,10 @@
 #ifndef CCATUNE_BBR3_HOST_H
 #define CCATUNE_BBR3_HOST_H
 
+#ifdef CCATUNE_BPF_H
+#include "../bpf/bbr_parts.h"
+#endif
+
 #include "bbr3_ensemble.h"
 #include "rtcp_recording.h"	/* the record of a loss */
 

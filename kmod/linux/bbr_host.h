@@ -3,6 +3,10 @@
 #ifndef CCATUNE_BBR_HOST_H
 #define CCATUNE_BBR_HOST_H
 
+#ifdef CCATUNE_BPF_H
+#include "../bpf/bbr_parts.h"
+#endif
+
 #include "bbr1_ensemble.h"
 
 #define BBR(name) bbr1_##name
