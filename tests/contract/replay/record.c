@@ -130,7 +130,8 @@ static void make_table(void)
 		.epoch_ms = 300, .estimate_ms = 50, .epsilon_pct = 25, .hold_back_permille = 200,
 		.n_axes = cca_axis_name(r.header.id, 1) ? 2 : 1, .n_classes = 2,
 		.axis = { { 0, rtcp ? 7000 : 500000, 4, 0, ENS_LINEAR }, { 1, 20000, 3, 1, ENS_LOG } },
-		.classes = { { 95, 20000 }, { 95, 60000 } }, .n_columns = gain < CCA_MAX_PARAMS ? COLUMNS : TRACKING_COLUMN, .values = values,
+		.classes = { { 95, 20000 }, { 95, 60000 } }, .values = values,
+		.n_columns = gain < CCA_MAX_PARAMS ? COLUMNS : TRACKING_COLUMN,
 		.column = { rtcp ? 2 : 0, rtcp ? 5 : 1, rtcp ? 6 : 2, gain },
 		/* R-TCP: theta, eta, gamma */
 	};
