@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * An algorithm as a module, tcp_NAME.ko or tcp_ccatune_NAME.ko (params.def). The flow's state is allocated when the connection begins.
- * A socket without a flow runs CUBIC (fallback.c). Each module defines CCATUNE_ALGORITHM, includes
- * ccatune.h, show.h and its adapter, and then this file once. A module that shows values in `ss`
- * defines:
+ * An algorithm as a module, tcp_NAME.ko or tcp_ccatune_NAME.ko (params.def). The state of a flow is
+ * allocated when the connection begins. A socket without a flow runs CUBIC (fallback.c). Each
+ * module defines CCATUNE_ALGORITHM, includes ccatune.h, show.h and its adapter, and then this file
+ * once. A module that shows values in `ss` defines:
  *
  *   struct alg_sock    the socket's private area: a pointer to the flow, and copies of the values
  *   alg_copy_info()    sets the copies
