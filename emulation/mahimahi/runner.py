@@ -9,7 +9,8 @@ and 0.30 at 50 Mbit/s. Runs start as long as the sum is at most _USABLE of the p
 free processor in time. At least one run is always active.
 
 GR, ROCCET, R-TCP and BBRv3 are the kernel's where it has ccatune's modules. Otherwise they are loaded in BPF for the
-time of the runs, as Vegas is in any case. `cubic` and `bbr` of a scenario are the kernel's own (emulation/mahimahi/in_bpf.py).
+time of the runs, as Vegas is in any case (emulation/mahimahi/in_bpf.py). `cubic` and `bbr` of a scenario are the
+kernel's own.
 
 Everything of a run is in its own namespaces, and nothing is left when this process ends, by whatever signal
 (emulation/mahimahi/process.py).

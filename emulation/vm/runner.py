@@ -35,9 +35,7 @@ from emulation.vm.modules import build_modules, load_order
 from kmod.abi import ALGORITHMS
 
 # `cubic` and `bbr` of a scenario are the kernel's own.
-_WITH_MODULE = frozenset(
-    name for name, algorithm in ALGORITHMS.items() if algorithm.module and name not in KERNELS_OWN
-)
+_WITH_MODULE = frozenset(name for name, algorithm in ALGORITHMS.items() if algorithm.module and name not in KERNELS_OWN)
 _ALGORITHMS = {
     **{name: ALGORITHMS[name].kernel_name for name in sorted(_WITH_MODULE)}, **{name: name for name in KERNELS_OWN}
 }  # fmt: skip

@@ -74,7 +74,9 @@ def test_cubic_gets_the_name_that_sockets_choose_in_bpf(machine: Machine, switch
 def test_the_cubic_of_the_kernel_is_not_the_one_that_is_enabled(machine: Machine, switch: Switch) -> None:
     # The kernel offers its own cubic, and has a module tcp_bbr of its own. This machine has none of these modules.
     for cca in ("cubic", "bbr"):
-        with pytest.raises(SwitchError, match=f"module tcp_ccatune_{cca}: expected it to load and to offer ccatune_{cca}"):
+        with pytest.raises(
+            SwitchError, match=f"module tcp_ccatune_{cca}: expected it to load and to offer ccatune_{cca}"
+        ):
             switch.enable(cca, as_default=True, via="module")
         assert switch.enable(cca, as_default=True)[0] == f"{cca} loaded in BPF as ccatune_{cca}"
         assert machine.read(DEFAULT) == f"ccatune_{cca}"

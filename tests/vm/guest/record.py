@@ -13,7 +13,6 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import inside

@@ -21,7 +21,7 @@ NOBODY = 65534
 
 def choose(cca: str, name: str) -> None:
     """Whose files the functions below use. name: that sockets choose."""
-    global CCA, NAME  # noqa: PLW0603 - programs run one after the other
+    global CCA, NAME
     CCA, NAME = cca, name
 
 
