@@ -138,7 +138,7 @@ CUBIC = Subject(
 BBR = Subject(
     cca="bbr",
     module="tcp_ccatune_bbr",
-    columns=("pacing_margin_permille", "cwnd_gain_permille", "probe_up_permille"),
+    columns=("bandwidth_rounds", "cwnd_gain_permille", "probe_up_permille"),
     unit=5,
     default_marker=10,
     cells=((2000, 1250), (2000, 1100)),
@@ -153,6 +153,9 @@ BBR3 = replace(
     BBR,
     cca="bbr3",
     module="tcp_ccatune_bbr3",
+    columns=("probe_wait_ms", "cwnd_gain_permille", "probe_up_permille"),
+    unit=110,
+    default_marker=2000,
     modes=("startup", "drain", "down", "cruise", "refill", "up", "probe_rtt"),
     steady_modes=("down", "cruise", "refill", "up", "probe_rtt"),
 )
