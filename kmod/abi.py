@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 U32_MAX = 2**32 - 1
 
 _MODES: Final[dict[str, Literal["control", "window"]]] = {"CONTROL": "control", "WINDOW": "window"}
-_HOSTS: Final[dict[str, Literal["simulator", "bpf", "module"]]] = {
+_HOSTS: Final[dict[str, Literal["simulator", "bpf", "module", "namesake"]]] = {
     "SIMULATOR": "simulator",
     "BPF": "bpf",
     "MODULE": "module",
+    "NAMESAKE": "namesake",
 }
 ParamKind = Literal["tuned", "tracked", "given", "fixed"]
 _KINDS: Final[dict[str, ParamKind]] = {
@@ -62,12 +63,13 @@ class AxisSpec:
 class Algorithm:
     """A congestion-control algorithm of the core, with the axes and parameters of its ensembles.
 
-    host: where it runs beside the simulator: nowhere, in BPF, or in BPF and as a kernel module.
+    host: where it runs beside the simulator: nowhere, in BPF, or in BPF and as a kernel module. The kernel has an
+    algorithm of the name of a namesake.
     """
 
     name: str
     mode: Literal["control", "window"]
-    host: Literal["simulator", "bpf", "module"]
+    host: Literal["simulator", "bpf", "module", "namesake"]
     meaning: str
     axes: tuple[AxisSpec, ...]
     params: tuple[ParamSpec, ...]
@@ -88,6 +90,11 @@ class Algorithm:
     def kernel_name(self) -> str:
         """The name that sockets choose. The kernel has a `cubic` of its own, and may have a `vegas`."""
         return self.name if self.host == "module" else f"ccatune_{self.name}"
+
+    @property
+    def module(self) -> str:
+        """The name of its kernel module; "" if it has none."""
+        return f"tcp_{self.kernel_name}" if self.host in ("module", "namesake") else ""
 
     @property
     def tuned(self) -> tuple[ParamSpec, ...]:

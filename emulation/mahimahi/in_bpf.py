@@ -35,6 +35,7 @@ from emulation.mahimahi import unloader
 from emulation.mahimahi.process import BARE_PYTHON
 from emulation.mahimahi.translate import Files
 from kmod import bpf_host
+from kmod.abi import ALGORITHMS
 from kmod.bpf_host import BPF_CCAS, BpfHost
 from kmod.locks import open_lock
 
@@ -58,7 +59,8 @@ class NameTakenError(EmulationError):
 def available_ccas() -> dict[str, bool]:
     """Return the congestion controls that the kernel offers now, and whether each is a module of ccatune."""
     names = _AVAILABLE.read_text(encoding="ascii").split()
-    return {name: (_MODULES / name).is_dir() for name in names}
+    folders = {algorithm.kernel_name: cca for cca, algorithm in ALGORITHMS.items() if algorithm.module}
+    return {name: name in folders and (_MODULES / folders[name]).is_dir() for name in names}
 
 
 def lacking() -> str:
@@ -72,8 +74,8 @@ def lacking() -> str:
 
 def version_here(cca: str) -> str:
     """Return the version of an algorithm's module here, else a digest of it in BPF; "" if there is neither."""
-    if available_ccas().get(cca):
-        path = Path(f"/sys/module/tcp_{cca}/srcversion")
+    if available_ccas().get(BPF_CCAS[cca]):
+        path = Path(f"/sys/module/{ALGORITHMS[cca].module}/srcversion")
         return f"module {path.read_text(encoding='ascii').strip()}" if path.exists() else "module"
     program = bpf_host.find_program()
     if program is None:

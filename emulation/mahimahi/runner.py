@@ -8,8 +8,9 @@ wake up every ms, and _CORES_PER_MBPS for the packets that pass them. Measured v
 and 0.30 at 50 Mbit/s. Runs start as long as the sum is at most _USABLE of the processors, so that the shells find a
 free processor in time. At least one run is always active.
 
-GR, ROCCET and R-TCP are the kernel's where it has ccatune's modules. Otherwise they are loaded in BPF for the time of
-the runs, as Vegas is in any case (emulation/mahimahi/in_bpf.py).
+GR, ROCCET, R-TCP and BBRv3 are the kernel's where it has ccatune's modules. Otherwise they are loaded in BPF for the
+time of the runs, as Vegas is in any case (emulation/mahimahi/in_bpf.py). `cubic` and `bbr` of a scenario are the
+kernel's own.
 
 Everything of a run is in its own namespaces, and nothing is left when this process ends, by whatever signal
 (emulation/mahimahi/process.py).
@@ -89,7 +90,7 @@ def host_runner() -> Runner:
     if lacks:
         raise EmulationError(f"mahimahi: {lacks}")
     available = available_ccas()
-    modules = frozenset(cca for cca in in_bpf.CCAS if available.get(cca))
+    modules = frozenset(cca for cca in in_bpf.CCAS if available.get(BPF_CCAS[cca]))
     lacks = in_bpf.lacking()
     loadable = frozenset() if lacks else frozenset(in_bpf.CCAS) - modules
     own = [cca for cca in in_bpf.CCAS if cca in modules | loadable]
@@ -97,7 +98,7 @@ def host_runner() -> Runner:
         name="mahimahi",
         algorithms={
             **{name: name for name in in_bpf.KERNELS_OWN if name in available},
-            **{cca: BPF_CCAS[cca] if cca in loadable else cca for cca in own},
+            **{cca: BPF_CCAS[cca] for cca in own},
         },
         tunable=modules | loadable,
         in_bpf=loadable,

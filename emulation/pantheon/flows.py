@@ -10,6 +10,7 @@ from typing import Any, get_args
 from emulation.mahimahi import in_bpf
 from emulation.mahimahi.in_bpf import available_ccas
 from emulation.pantheon.schemes import Role, Scheme, SchemeError
+from kmod.bpf_host import BPF_CCAS
 from kmod.ensemble import Ensemble
 
 
@@ -69,7 +70,7 @@ def refuse_without_kernel(scheme: Scheme, loaded: Collection[str]) -> None:
     if not scheme.is_built_in or scheme.wrapper.name != "tcp.py":
         return
     available = available_ccas()
-    if scheme.cca and scheme.cca not in loaded and not available.get(scheme.cca):
+    if scheme.cca and scheme.cca not in loaded and not available.get(BPF_CCAS[scheme.cca]):
         raise SchemeError(f"{scheme.name}: expected this kernel to have {scheme.cca}; {in_bpf.lacking()}")
     if not scheme.cca and scheme.leading[0] not in available:
         raise SchemeError(

@@ -37,6 +37,7 @@ from emulation.pantheon.links import TestLink, shells_of
 from emulation.pantheon.schemes import Scheme, SchemeError, caller, environment
 from emulation.pantheon.statistics import write_stats_log
 from emulation.vm.kernels import mahimahi_root
+from kmod.bpf_host import BPF_CCAS
 from kmod.ensemble import Deployment, Ensemble, table_text
 
 INSIDE = Path(__file__).with_name("inside.py")
@@ -257,7 +258,7 @@ def _in_bpf(tests: Sequence[PlannedTest]) -> dict[str, Files]:
     available, found = available_ccas(), dict[str, Files]()
     for test in tests:
         for cca, files in _files_of(test.settings).items():
-            if available.get(cca) and files:
+            if available.get(BPF_CCAS[cca]) and files:
                 raise EmulationError(
                     f"pantheon: expected {cca} in BPF, got its kernel module, whose parameters a test cannot set"
                 )
@@ -265,7 +266,7 @@ def _in_bpf(tests: Sequence[PlannedTest]) -> dict[str, Files]:
                 raise EmulationError(
                     f"pantheon: expected the same parameters of {cca} in all tests, got different ones"
                 )
-    return {cca: files for cca, files in found.items() if not available.get(cca) and not in_bpf.lacking()}
+    return {cca: files for cca, files in found.items() if not available.get(BPF_CCAS[cca]) and not in_bpf.lacking()}
 
 
 @dataclass(frozen=True)

@@ -328,7 +328,7 @@ def read_schemes(checkout: Path | None = None) -> dict[str, Scheme]:
         found[name] = Scheme(name, label, entry.color, entry.marker, path, tuple(leading), cca=cca)
     if checkout is None:
         for algorithm in ALGORITHMS.values():
-            if algorithm.host == "module" and algorithm.name not in found:
+            if algorithm.module and algorithm.name not in found:
                 words = (algorithm.kernel_name,)
                 program, label = folder / "wrappers/tcp.py", algorithm.name.upper()
                 found[algorithm.name] = Scheme(algorithm.name, label, "", "", program, words, cca=algorithm.name)

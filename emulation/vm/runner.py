@@ -34,8 +34,11 @@ from emulation.vm.kernels import FULL_LINE, mahimahi_root
 from emulation.vm.modules import build_modules, load_order
 from kmod.abi import ALGORITHMS
 
-_WITH_MODULE = frozenset(name for name, algorithm in ALGORITHMS.items() if algorithm.host == "module")
-_ALGORITHMS = {name: name for name in (*sorted(_WITH_MODULE), *KERNELS_OWN)}
+# `cubic` and `bbr` of a scenario are the kernel's own.
+_WITH_MODULE = frozenset(name for name, algorithm in ALGORITHMS.items() if algorithm.module and name not in KERNELS_OWN)
+_ALGORITHMS = {
+    **{name: ALGORITHMS[name].kernel_name for name in sorted(_WITH_MODULE)}, **{name: name for name in KERNELS_OWN}
+}  # fmt: skip
 _LEAD_MS = 3000
 _SAMPLE_S = 0.05
 _BOOT_S = 300.0

@@ -96,9 +96,6 @@ u32 BPF_PROG(alg_prog_sndbuf_expand, struct sock *sk)
 
 #endif
 
-#define NAME_MODULE(name) #name
-#define NAME_BPF(name) "ccatune_" #name
-
 SEC(".struct_ops")
 struct tcp_congestion_ops ops = {
 	.init = (void *)alg_prog_init,
@@ -118,6 +115,7 @@ struct tcp_congestion_ops ops = {
 	.sndbuf_expand = (void *)alg_prog_sndbuf_expand,
 #endif
 #define CCA_ONLY CCATUNE_ID
-#define CCA_ALGORITHM(algorithm, mode, host, meaning) .name = NAME_##host(algorithm),
+#define CCA_ALGORITHM(algorithm, mode, host, meaning) \
+	.name = CCATUNE_NAMED_##host(algorithm),
 #include "params.def"
 };

@@ -16,7 +16,8 @@
  *   STARTUP    Both gains are 2/ln 2. The pipe is full when bw grew by less than 25 %
  *              in 3 round trips.
  *   DRAIN      The pacing gain is ln 2 / 2.
- *   PROBE_BW   The pacing gains are 1.25, 0.75, 1, 1, 1, 1, 1, 1, for RTTmin each. The
+ *   PROBE_BW   The pacing gains are 1.25, 0.75, 1, 1, 1, 1, 1, 1, for RTTmin each; with
+ *              another number of cycle_phases, the 1 is repeated less or more often. The
  *              first continues until 1.25 BDP are in flight or a packet is lost. The
  *              second ends early if the queue is empty. The cycle starts at a random
  *              gain, except 0.75.
@@ -63,7 +64,7 @@ CCA_FN void bbr1_cycle(struct bbr1_state *s, const struct bbr1_params *p,
 {
 	if (s->mode != BBR1_PROBE_BW || !bbr1_phase_is_over(s, p, ack))
 		return;
-	s->phase = (u8)((s->phase + 1u) % BBR1_PHASES);
+	s->phase = (u8)((s->phase + 1u) % bbr1_phases(p));
 	s->phase_start_us = ack->now_us;
 }
 
@@ -81,23 +82,24 @@ CCA_FN void bbr1_check_full(struct bbr1_state *s, const struct cca_ack *ack)
 	s->full = ++s->full_rounds >= BBR1_FULL_ROUNDS;
 }
 
-CCA_FN void bbr1_check_drained(struct bbr1_state *s, const struct cca_ack *ack)
+CCA_FN void bbr1_check_drained(struct bbr1_state *s, const struct bbr1_params *p,
+			       const struct cca_ack *ack)
 {
 	if (s->mode == BBR1_STARTUP && s->full)
 		s->mode = BBR1_DRAIN;
 	if (s->mode == BBR1_DRAIN &&
 	    ack->inflight_pkts <= bbr1_inflight_pkts(s, cca_max_of(&s->bandwidth), BBR1_UNIT))
-		bbr1_enter_probe_bw(s, ack->now_us);
+		bbr1_enter_probe_bw(s, p, ack->now_us);
 }
 
-CCA_FN void bbr1_end_probe_rtt(struct bbr1_state *s, u64 now_us)
+CCA_FN void bbr1_end_probe_rtt(struct bbr1_state *s, const struct bbr1_params *p, u64 now_us)
 {
 	if (!s->probe_rtt_end_us || now_us <= s->probe_rtt_end_us)
 		return;
 	s->min_rtt_at_us = now_us;
 	bbr1_restore_cwnd(s);
 	if (s->full)
-		bbr1_enter_probe_bw(s, now_us);
+		bbr1_enter_probe_bw(s, p, now_us);
 	else
 		s->mode = BBR1_STARTUP;
 }
@@ -117,7 +119,7 @@ CCA_FN void bbr1_probe_rtt(struct bbr1_state *s, const struct bbr1_params *p,
 	if (s->round_started)
 		s->probe_rtt_round_done = true;
 	if (s->probe_rtt_round_done)
-		bbr1_end_probe_rtt(s, ack->now_us);
+		bbr1_end_probe_rtt(s, p, ack->now_us);
 }
 
 CCA_FN void bbr1_update_min_rtt(struct bbr1_state *s, const struct bbr1_params *p,
@@ -254,7 +256,7 @@ CCA_FN void bbr1_on_ack(struct bbr1_state *s, const struct bbr1_params *p,
 	bbr1_update_aggregation(s, ack);
 	bbr1_cycle(s, p, ack);
 	bbr1_check_full(s, ack);
-	bbr1_check_drained(s, ack);
+	bbr1_check_drained(s, p, ack);
 	bbr1_update_min_rtt(s, p, ack);
 	if (!knew_rtt && s->min_rtt_us && !cca_max_of(&s->bandwidth))
 		bbr1_guess_pacing(s, p);
@@ -290,7 +292,7 @@ CCA_FN void bbr1_on_restart(struct bbr1_state *s, const struct bbr1_params *p, u
 	if (s->mode == BBR1_PROBE_BW)
 		bbr1_set_pacing(s, p, BBR1_UNIT);
 	else if (s->mode == BBR1_PROBE_RTT)
-		bbr1_end_probe_rtt(s, now_us);
+		bbr1_end_probe_rtt(s, p, now_us);
 }
 
 CCA_FN void bbr1_on_event(struct bbr1_state *s, const struct bbr1_params *p,

@@ -19,7 +19,7 @@
 
 #define BBR1_MIN_CWND_PKTS 4u
 #define BBR1_UNIT 1000u			/* of gains */
-#define BBR1_PHASES 8u
+#define BBR1_LEAST_PHASES 3u
 #define BBR1_FULL_ROUNDS 3u
 #define BBR1_FULL_GROWTH 1250u
 #define BBR1_NO_RTT_US 1000u		/* used for the pacing rate before an RTT is known */
@@ -183,10 +183,16 @@ CCA_FN void bbr1_hold_back_samples(struct bbr1_state *s)
 	s->limited = true;
 }
 
-CCA_FN void bbr1_enter_probe_bw(struct bbr1_state *s, u64 now_us)
+/* The phases of PROBE_BW's cycle. The host may set any number. */
+CCA_FN u32 bbr1_phases(const struct bbr1_params *p)
+{
+	return cca_clamp_u32(p->cycle_phases, BBR1_LEAST_PHASES, CCA_MAX_bbr_cycle_phases);
+}
+
+CCA_FN void bbr1_enter_probe_bw(struct bbr1_state *s, const struct bbr1_params *p, u64 now_us)
 {
 	/* Any phase except 1. */
-	u32 phase = cca_draw(&s->random) % (BBR1_PHASES - 1);
+	u32 phase = cca_draw(&s->random) % (bbr1_phases(p) - 1);
 
 	s->mode = BBR1_PROBE_BW;
 	s->phase = (u8)(phase ? phase + 1 : 0);
@@ -210,7 +216,7 @@ CCA_FN void bbr1_update_bandwidth(struct bbr1_state *s, const struct bbr1_params
 		s->conserve = false;
 	}
 	if (bbr1_lt_on_ack(&s->lt, p, ack, s->round_started, s->mode == BBR1_PROBE_BW))
-		bbr1_enter_probe_bw(s, ack->now_us);
+		bbr1_enter_probe_bw(s, p, ack->now_us);
 	if (!bbr1_is_limited(s, ack) || bytes_per_s >= cca_max_of(&s->bandwidth))
 		cca_max_add(&s->bandwidth, p->bandwidth_rounds, s->rounds, bytes_per_s);
 }

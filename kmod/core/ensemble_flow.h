@@ -35,6 +35,21 @@ CCA_FN void ens_flow_init(struct ens_flow *f, const struct cca_start *start, u8 
 	ens_clock_init(&f->clock, start, delay_class);
 }
 
+/*
+ * For an algorithm that forgets its minimum RTT, as CUBIC does after a timeout, and BBR when it is
+ * old: the least RTT of the connection, and the delay above it. min_rtt_us: 0 is unknown.
+ */
+CCA_FN void ens_note_rtt(u32 *min_rtt_us, u32 rtt_us)
+{
+	if (rtt_us && (!*min_rtt_us || rtt_us < *min_rtt_us))
+		*min_rtt_us = cca_min_u32(rtt_us, CCA_MAX_RTT_US);
+}
+
+CCA_FN u32 ens_queueing_delay_us(u32 min_rtt_us, u32 rtt_us)
+{
+	return min_rtt_us && rtt_us > min_rtt_us ? rtt_us - min_rtt_us : 0;
+}
+
 /* Takes effect when the next epoch begins. */
 CCA_FN void ens_flow_set_class(struct ens_flow *f, u8 delay_class)
 {

@@ -13,6 +13,11 @@
 #define CCATUNE_ID CCATUNE_PASTE(CCA_ID_, CCATUNE_ALGORITHM)
 #define CCATUNE_NAME CCATUNE_TEXT(CCATUNE_ALGORITHM)
 
+/* The name that sockets choose, by the algorithm's host in params.def. */
+#define CCATUNE_NAMED_MODULE(name) #name
+#define CCATUNE_NAMED_BPF(name) "ccatune_" #name
+#define CCATUNE_NAMED_NAMESAKE(name) "ccatune_" #name
+
 /* The setting class_source: how a socket chooses its delay class. */
 enum ccatune_class_source {
 	CCATUNE_CLASS_OF_NOTHING,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * An algorithm as a module, tcp_NAME.ko. The flow's state is allocated when the connection begins.
- * A socket without a flow runs CUBIC (fallback.c). Each module defines CCATUNE_ALGORITHM, includes
- * ccatune.h, show.h and its adapter, and then this file once. A module that shows values in `ss`
- * defines:
+ * An algorithm as a module, tcp_NAME.ko or tcp_ccatune_NAME.ko (params.def). The state of a flow is
+ * allocated when the connection begins. A socket without a flow runs CUBIC (fallback.c). Each
+ * module defines CCATUNE_ALGORITHM, includes ccatune.h, show.h and its adapter, and then this file
+ * once. A module that shows values in `ss` defines:
  *
  *   struct alg_sock    the socket's private area: a pointer to the flow, and copies of the values
  *   alg_copy_info()    sets the copies
@@ -108,7 +108,9 @@ static void module_show(struct seq_file *m, const struct ccatune_flow *flow)
 }
 
 static struct tcp_congestion_ops module_ops __read_mostly = {
-	.name = CCATUNE_NAME,
+#define CCA_ONLY CCATUNE_ID
+#define CCA_ALGORITHM(algorithm, mode, host, meaning) .name = CCATUNE_NAMED_##host(algorithm),
+#include "params.def"
 	.owner = THIS_MODULE,
 	.init = module_open,
 	.release = module_release,

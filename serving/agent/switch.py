@@ -3,15 +3,15 @@
 
 `enable` saves the current settings on disk, then changes three things:
 
-    1. the algorithm is loaded: modprobe tcp_<cca>, or ccatune-bpf load <cca>
+    1. the algorithm is loaded: modprobe tcp_<cca> or tcp_ccatune_<cca>, or ccatune-bpf load <cca>
     2. net.ipv4.tcp_allowed_congestion_control: the algorithm is added to the list
     3. net.ipv4.tcp_congestion_control: the algorithm becomes the default for new connections of this network
        namespace
 
 The algorithms allow only programs with CAP_NET_ADMIN to choose them, unless the modules are loaded with
 unrestricted=1. An algorithm on the list of step 2 is open to every program, in all network namespaces.
-A module and BPF may have an algorithm of the same name, and the kernel then refuses the second one. In BPF some
-algorithms are registered under another name (BPF_CCAS).
+A module and BPF may have an algorithm of the same name, and the kernel then refuses the second one. Some algorithms
+are registered under another name, because the kernel has one of their name (kmod.abi.Algorithm.kernel_name).
 
 `disable` restores the saved settings, unloads what `enable` loaded, and deletes the saved settings.
 
@@ -33,6 +33,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from kmod.abi import ALGORITHMS
 from kmod.bpf_host import BPF_CCAS, BpfHost
 from kmod.ensemble import write_atomically
 from serving.agent.errors import NotLoadableError, SwitchError
@@ -78,6 +79,11 @@ class Saved:
             modules=[str(name) for name in data["modules"]],
             bpf=[str(name) for name in data["bpf"]],
         )
+
+
+def _module_of(cca: str) -> str:
+    """The module of an algorithm: that of ccatune, or the kernel's own where ccatune has none."""
+    return (ALGORITHMS[cca].module if cca in ALGORITHMS else "") or f"tcp_{cca}"
 
 
 def run_program(arguments: Sequence[str]) -> str:
@@ -167,14 +173,15 @@ class Switch:
         """
         if via == "bpf":
             return self._load_in_bpf(cca, known, saved)
-        if self._is_available(cca):
-            is_in_bpf = BPF_CCAS.get(cca) == cca and not self._has_module(cca) and self._has_in_bpf(cca)
+        name = _module_of(cca).removeprefix("tcp_")
+        if self._is_available(name):
+            is_in_bpf = BPF_CCAS.get(cca) == name and not self._has_module(cca) and self._has_in_bpf(cca)
             if via == "module" and is_in_bpf:
                 raise SwitchError(
-                    f"module tcp_{cca}: expected to load it, but {cca} is loaded in BPF; `ccatune-agent disable` or "
+                    f"module tcp_{name}: expected to load it, but {cca} is loaded in BPF; `ccatune-agent disable` or "
                     f"`ccatune-bpf unload {cca}` first, or enable it with --via bpf"
                 )
-            return cca, saved, []
+            return name, saved, []
         try:
             return self._load_module(cca, known, saved)
         except NotLoadableError as error:
@@ -186,22 +193,23 @@ class Switch:
                 raise SwitchError(f"{error}; {another}") from another
 
     def _load_module(self, cca: str, known: Saved | None, saved: Saved) -> tuple[str, Saved, list[str]]:
-        loaded = self._modules()
+        loaded, module = self._modules(), _module_of(cca)
+        name = module.removeprefix("tcp_")
         shared = [module for family, module in _FAMILIES.items() if cca.startswith(family)]
-        absent = [name for name in (_CORE_MODULE, *shared, f"tcp_{cca}") if name not in loaded]
-        saved = replace(saved, modules=[*saved.modules, *(name for name in absent if name not in saved.modules)])
+        absent = [one for one in (_CORE_MODULE, *shared, module) if one not in loaded]
+        saved = replace(saved, modules=[*saved.modules, *(one for one in absent if one not in saved.modules)])
         self._keep(saved)
-        complaint = self._program(["modprobe", f"tcp_{cca}"])
-        if complaint or not self._is_available(cca):
+        complaint = self._program(["modprobe", module])
+        if complaint or not self._is_available(name):
             self._unload_modules(absent, [])
             self._keep(known)
             raise NotLoadableError(
-                f"module tcp_{cca}: expected it to load and to offer {cca}, got: "
+                f"module {module}: expected it to load and to offer {name}, got: "
                 f"{complaint or 'no such algorithm afterwards'}; install the modules (dkms install ccatune) "
                 "for the running kernel"
             )
         loaded = self._modules()
-        return cca, saved, [f"module {name} loaded" for name in absent if name in loaded]
+        return name, saved, [f"module {one} loaded" for one in absent if one in loaded]
 
     def _load_in_bpf(self, cca: str, known: Saved | None, saved: Saved) -> tuple[str, Saved, list[str]]:
         if cca not in BPF_CCAS:
@@ -293,7 +301,7 @@ class Switch:
 
     def _has_module(self, cca: str) -> bool:
         """Whether the module of this algorithm is loaded. A kernel that takes no modules has none."""
-        return (self._root / "modules").exists() and f"tcp_{cca}" in self._modules()
+        return (self._root / "modules").exists() and _module_of(cca) in self._modules()
 
     def _has_in_bpf(self, cca: str) -> bool:
         """Whether it is loaded in BPF, or a load of it is not complete. Raises SwitchError."""

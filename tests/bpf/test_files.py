@@ -91,7 +91,7 @@ def test_a_second_load_is_refused_and_changes_nothing(host: BpfHost) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["load", "bbr"], f"an algorithm among {', '.join(BPF_CCAS)}, got bbr"),
+        (["load", "reno"], f"an algorithm among {', '.join(BPF_CCAS)}, got reno"),
         (["read", "gr", "rows"], "expected a file among parameters, .*, got rows"),
         (["--pins", "pins", "load", "gr"], "--pins: expected an absolute folder"),
         (["write", "gr", "status"], "status is only read"),

@@ -43,7 +43,7 @@ def test_running_flows_follow_a_new_table_and_replay_in_user_space(
         host.write(cca, "parameters", X_OF_THE_LINK)
     host.write(cca, "recording", "start 60000\n")
     host.write(cca, "ensemble", cases.text(subject, 1, epoch_ms=300))
-    with link() as path, path.flows(cca, seconds=SECONDS) as mbps:
+    with link() as path, path.flows(subject.name, seconds=SECONDS) as mbps:
         time.sleep(SECONDS / 2)
         [before] = flows_of(host, cca)
         host.write(cca, "ensemble", cases.urgent(cases.text(subject, 2, base=40, epoch_ms=500)))

@@ -9,7 +9,9 @@ from pathlib import Path
 from tests.contract.toolchain import BRIEF_C, HERE, Build, ToolchainError, compile_program, run_program
 
 SOURCES = HERE / "replay"
-RECORDED = ("gr", "reno", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "sira")
+RECORDED = (
+    "gr", "reno", "cubic", "roccet", "bbr", "bbr3", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "sira"
+)  # fmt: skip
 
 
 class RecordingError(Exception):

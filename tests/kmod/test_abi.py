@@ -57,6 +57,10 @@ def test_every_algorithm_has_a_number_of_its_own() -> None:
 def test_sockets_choose_the_names_that_the_kernel_has_free() -> None:
     names = {name: algorithm.kernel_name for name, algorithm in ALGORITHMS.items() if algorithm.host != "simulator"}
     assert (names["gr"], names["cubic"], names["vegas"]) == ("gr", "ccatune_cubic", "ccatune_vegas")
+    modules = [ALGORITHMS[name].module for name in ("gr", "cubic", "vegas", "reno")]
+    assert modules == ["tcp_gr", "tcp_ccatune_cubic", "", ""]
+    # TCP_CA_NAME_MAX, with the NUL.
+    assert all(len(name) < 16 for name in names.values())
 
 
 def test_algorithms_cannot_be_changed() -> None:

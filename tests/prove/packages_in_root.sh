@@ -22,7 +22,8 @@ test -e /lib/systemd/system/ccatune-agent.service || fail 'the unit of the agent
 test -e /lib/systemd/system/ccatune-observe.service || fail 'the unit of observe'
 test -e /lib/systemd/system/ccatune-agent.service.d/bpf.conf || fail 'the rights of the unit for ccatune-bpf'
 dkms status
-modules="ccatune tcp_rtcp $(sed -n 's/^CCA_ALGORITHM(\([a-z0-9_]*\), [A-Z]*, MODULE,.*/tcp_\1/p' /usr/src/ccatune-*/core/params.def | tr '\n' ' ')"
+modules="ccatune tcp_rtcp $(sed -n -e 's/^CCA_ALGORITHM(\([a-z0-9_]*\), [A-Z]*, MODULE,.*/tcp_\1/p' \
+	-e 's/^CCA_ALGORITHM(\([a-z0-9_]*\), [A-Z]*, NAMESAKE,.*/tcp_ccatune_\1/p' /usr/src/ccatune-*/core/params.def | tr '\n' ' ')"
 for kernel in $kernels; do
 	for module in $modules; do
 		ls "/lib/modules/$kernel/updates/dkms/$module".ko* >/dev/null || fail "the module $module for $kernel"

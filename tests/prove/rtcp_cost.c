@@ -328,9 +328,9 @@ static void replay(const struct section *section, double *without_ns, double *ad
 TEST(cost_of_each_base_and_phase)
 {
 	static const struct { u32 base, id, extra_bytes; } cases[] = {
-		{ CCA_ID_cubic, CCA_ID_rtcp_cubic, RTCP_EXTRA_BYTES(rtcp_cubic_state, cubic_state) },
-		{ CCA_ID_bbr, CCA_ID_rtcp_bbr, RTCP_EXTRA_BYTES(rtcp_bbr1_state, bbr1_state) },
-		{ CCA_ID_bbr3, CCA_ID_rtcp_bbr3, RTCP_EXTRA_BYTES(rtcp_bbr3_state, bbr3_state) },
+		{ CUBIC_ALONE, CCA_ID_rtcp_cubic, RTCP_EXTRA_BYTES(rtcp_cubic_state, cubic_state) },
+		{ BBR_ALONE, CCA_ID_rtcp_bbr, RTCP_EXTRA_BYTES(rtcp_bbr1_state, bbr1_state) },
+		{ BBR3_ALONE, CCA_ID_rtcp_bbr3, RTCP_EXTRA_BYTES(rtcp_bbr3_state, bbr3_state) },
 	};
 	static const char *const phases[] = { "idle", "estimating", "limited" };
 	static double without_ns[PASSES], added_ns[PASSES];
@@ -353,7 +353,7 @@ TEST(cost_of_each_base_and_phase)
 			}
 			CHECK(acks);
 			printf("{\"base\": \"%s\", \"phase\": \"%s\", \"acks\": %u, \"plain_ns\": %.2f, "
-			       "\"added_ns\": %.2f, \"extra_bytes\": %u}\n", cca_name_of(c->base), phases[phase],
+			       "\"added_ns\": %.2f, \"extra_bytes\": %u}\n", cca_name_of(c->base & 0xff), phases[phase],
 			       acks, total_ns / acks, total_added_ns / acks, c->extra_bytes);
 		}
 }

@@ -37,6 +37,7 @@ def of_subject(subject: Subject, folder: Path) -> dict[str, Any]:
     knob, default, first, second = subject.knob
     return {
         "cca": subject.cca,
+        "name": subject.name,
         "module": subject.module,
         "marker": subject.marker,
         "moved_from": 50 * subject.unit,
@@ -99,7 +100,6 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         "pauses_s": [0.1, 1.5, 0.05, 1.2] if long else [0.05, 1.2],
         "transfer_pauses_s": TRANSFER_PAUSES_S,
         "record_acks": 11_000 if long else 1_000,
-        # What is recorded beside a module has no table.
         "brief": False,
         "brief_beside": not long and not DEBUG,
         # The debug kernel has a tenth of the speed.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis
 
 
@@ -33,6 +34,11 @@ class Subject:
     recorded_beside: tuple[str, ...] = ()
     first_axis: str = "throughput_bytes_per_s"
     plain: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name that sockets choose."""
+        return ALGORITHMS[self.cca].kernel_name
 
     @property
     def plain_name(self) -> str:
@@ -67,7 +73,7 @@ GR = Subject(
     other_knob="loss_hold_permille",
     modes=("slow_start", "cruise", "drain"),
     steady_modes=("cruise",),
-    recorded_beside=("roccet",),
+    recorded_beside=("roccet", "cubic", "bbr", "bbr3"),
 )
 ROCCET = Subject(
     cca="roccet",
@@ -115,4 +121,42 @@ SIRA = Subject(
     modes=("startup", "compensate", "reduce", "drain"),
     steady_modes=("compensate", "reduce"),
 )
-SUBJECTS = {subject.cca: subject for subject in (GR, ROCCET, *RTCP, SIRA)}
+CUBIC = Subject(
+    cca="cubic",
+    module="tcp_ccatune_cubic",
+    columns=("c_permille", "beta_permille", "hystart"),
+    unit=11,
+    default_marker=400,
+    cells=((700, 1), (800, 1)),
+    too_small=(" 700 ", " 499 "),
+    knob=("hystart_delay_min_us", 4000, 5000, 6000),
+    other_knob="hystart_ack_delta_us",
+    modes=("waiting", "avoidance"),
+    steady_modes=("avoidance",),
+    second_axis=(Axis("min_rtt_us", "log", 10_000, 3, 1),),
+)
+BBR = Subject(
+    cca="bbr",
+    module="tcp_ccatune_bbr",
+    columns=("bandwidth_rounds", "cwnd_gain_permille", "probe_up_permille"),
+    unit=5,
+    default_marker=10,
+    cells=((2000, 1250), (2000, 1100)),
+    too_small=(" 2000 ", " 999 "),
+    knob=("min_rtt_window_ms", 10_000, 20_000, 30_000),
+    other_knob="probe_rtt_ms",
+    modes=("startup", "drain", "probe_bw", "probe_rtt"),
+    steady_modes=("probe_bw", "probe_rtt"),
+    second_axis=(Axis("min_rtt_us", "log", 10_000, 3, 1),),
+)
+BBR3 = replace(
+    BBR,
+    cca="bbr3",
+    module="tcp_ccatune_bbr3",
+    columns=("probe_wait_ms", "cwnd_gain_permille", "probe_up_permille"),
+    unit=110,
+    default_marker=2000,
+    modes=("startup", "drain", "down", "cruise", "refill", "up", "probe_rtt"),
+    steady_modes=("down", "cruise", "refill", "up", "probe_rtt"),
+)
+SUBJECTS = {subject.cca: subject for subject in (GR, ROCCET, *RTCP, SIRA, CUBIC, BBR, BBR3)}

@@ -99,8 +99,8 @@ def settings(found: Found, when: str, subject: Subject) -> dict[str, Any]:
 def test_enable_makes_it_the_default_and_disable_puts_every_setting_back(found: Found, subject: Subject) -> None:
     before = settings(found, "before", subject)
     enabled = settings(found, "enabled", subject)
-    assert enabled["tcp_congestion_control"] == [subject.cca]
-    assert set(enabled["tcp_allowed_congestion_control"]) == {*before["tcp_allowed_congestion_control"], subject.cca}
+    assert enabled["tcp_congestion_control"] == [subject.name]
+    assert set(enabled["tcp_allowed_congestion_control"]) == {*before["tcp_allowed_congestion_control"], subject.name}
     assert set(enabled["modules"]) >= {subject.module, "ccatune"}
     assert settings(found, "disabled", subject) == before
     assert result_of(found, "enable", subject)["disable"]["status"] == 0
@@ -114,14 +114,14 @@ def test_disable_under_a_flow_puts_the_settings_back_and_leaves_the_flow(found: 
     kept = settings(found, "disabled with a flow", subject)
     before = settings(found, "before", subject)
     assert kept["tcp_congestion_control"] == before["tcp_congestion_control"]
-    assert set(kept["tcp_allowed_congestion_control"]) - {subject.cca} == set(before["tcp_allowed_congestion_control"])
+    assert set(kept["tcp_allowed_congestion_control"]) - {subject.name} == set(before["tcp_allowed_congestion_control"])
 
 
 def test_enable_opens_the_algorithm_to_ordinary_users_and_says_so_and_disable_closes_it(
     found: Found, subject: Subject
 ) -> None:
     result = result_of(found, "enable", subject)
-    assert f"every program, in all containers too, may choose {subject.cca}" in result["enable"]["said"]
+    assert f"every program, in all containers too, may choose {subject.name}" in result["enable"]["said"]
     assert result["choice of nobody, enabled"] == 0
     assert result["choice of nobody, disabled"] == errno.EPERM
 

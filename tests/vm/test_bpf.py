@@ -36,6 +36,9 @@ HAPPENED = {
     "rtcp_bbr": ["recovery_entered", "looked_up"],
     "rtcp_bbr3": ["recovery_entered", "looked_up", "loss"],
     "sira": ["slow_start", "recovery_entered", "looked_up"],
+    "cubic": ["slow_start", "recovery_entered", "looked_up", "ssthresh", "grow"],
+    "bbr": ["recovery_entered", "looked_up"],
+    "bbr3": ["recovery_entered", "looked_up", "loss"],
 }
 ALSO_HAPPENED = {
     "gr": ["timeout", "undo_event", "raised"],
@@ -84,7 +87,7 @@ def test_all_are_offered_to_sockets(found: Found, seen: Any) -> None:
     offered = {name for cca, name in BPF_CCAS.items() if cca not in refused}
     assert set(seen["in kernel"]["algorithms"]) - set(seen["before"]["algorithms"]) == offered
     assert {cca: flow["algorithm"] for cca, flow in seen["flows"].items()} == {
-        subject.cca: subject.cca for subject in bpf_flows(found["line"].result)
+        subject.cca: subject.name for subject in bpf_flows(found["line"].result)
     }
 
 

@@ -143,8 +143,8 @@ if DEBUG:
     def test_connections_without_memory_are_plain_and_lose_nothing(found: Found, subject: Subject) -> None:
         seen = result_of(found, "faults", subject)
         assert seen["connected"]["lost"] == seen["afterwards"]["lost"] == 0
-        assert seen["connected"]["names"].keys() == {subject.cca, subject.plain_name}
-        assert seen["afterwards"]["names"].keys() == {subject.cca}
+        assert seen["connected"]["names"].keys() == {subject.name, subject.plain_name}
+        assert seen["afterwards"]["names"].keys() == {subject.name}
 
     def test_namespaces_and_modules_without_memory_are_not_made(found: Found, subject: Subject) -> None:
         seen = result_of(found, "faults", subject)

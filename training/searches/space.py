@@ -4,6 +4,7 @@
 A search sees every parameter as a position from 0 to 1 on a logarithmic scale
 between the ends of its range; the box turns positions into the integers that
 the core takes. Equal ratios of a window or an interval are then equal steps.
+A range that begins at 0, such as a flag's, has the scale of the value plus one.
 """
 
 from __future__ import annotations
@@ -21,27 +22,32 @@ Point = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Dimension:
-    """One parameter: integers from `low` to `high`, both at least 1, on a log scale."""
+    """One parameter: integers from `low` to `high` on a log scale."""
 
     name: str
     low: int
     high: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.low < self.high:
-            raise TrainingError(
-                f"range of {self.name}: expected 1 <= low < high for a logarithmic scale, got {self.low} to {self.high}"
-            )
+        if not 0 <= self.low < self.high:
+            raise TrainingError(f"range of {self.name}: expected 0 <= low < high, got {self.low} to {self.high}")
+
+    @property
+    def _shift(self) -> int:
+        """What values are raised by, so that their logarithm exists."""
+        return 0 if self.low else 1
 
     def value(self, position: float) -> int:
         """The integer at a position; positions outside [0, 1] are clamped."""
         inside = min(max(position, 0.0), 1.0)
-        exact = self.low * math.exp(inside * math.log(self.high / self.low))
+        low, high = self.low + self._shift, self.high + self._shift
+        exact = low * math.exp(inside * math.log(high / low)) - self._shift
         return min(max(round(exact), self.low), self.high)
 
     def position(self, value: int) -> float:
         """Where a value of the range lies, from 0 (low) to 1 (high)."""
-        return math.log(value / self.low) / math.log(self.high / self.low)
+        low, high = self.low + self._shift, self.high + self._shift
+        return math.log((value + self._shift) / low) / math.log(high / low)
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ def space_of(
             raise TrainingError(f"ranges: expected parameters of {algorithm.name} ({', '.join(tuned)}), got {name!r}")
     dimensions = []
     for name, spec in tuned.items():
-        low, high = ranges.get(name, (max(spec.minimum, 1), spec.maximum))
+        low, high = ranges.get(name, (spec.minimum, spec.maximum))
         if low < spec.minimum or high > spec.maximum:
             raise TrainingError(
                 f"range of {name}: expected within {spec.minimum} to {spec.maximum} {spec.unit}, got {low} to {high}"

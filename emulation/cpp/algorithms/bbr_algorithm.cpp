@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
-// BBR in the simulator: version 1 (kmod/core/bbr1.h) and version 3 (bbr3.h).
+// BBR in the simulator: version 1 (kmod/core/bbr1_ensemble.h) and version 3 (bbr3_ensemble.h).
+// The flow may follow an ensemble table.
+#include <utility>
+#include <vector>
+
 #include "algorithms/algorithm.hpp"
 #include "algorithms/making.hpp"
-#include "bbr1.h"
-#include "bbr3.h"
+#include "algorithms/table.hpp"
+#include "bbr1_ensemble.h"
+#include "bbr3_ensemble.h"
 
 namespace ccatune {
 namespace {
@@ -12,49 +17,63 @@ class Bbr1Algorithm final : public Algorithm {
 public:
     // hash: fixed per flow.
     // The algorithm's pseudo-random choices are derived from it.
-    Bbr1Algorithm(const bbr1_params& params, std::uint32_t hash) : params_(params), hash_(hash) {}
+    Bbr1Algorithm(const bbr1_params& defaults, Following following, std::uint32_t hash)
+        : defaults_(defaults), following_(std::move(following)), hash_(hash) {}
 
-    void start(const cca_start& start) override { bbr1_init(&state_, &params_, &start, hash_, &decision_); }
+    void start(const cca_start& start) override {
+        bbr1_flow_init(&flow_, &defaults_, &start, following_.delay_class, hash_, &decision_);
+    }
     void on_ack(const cca_ack& ack) override {
-        bbr1_on_ack(&state_, &params_, &ack, &decision_);
+        bbr1_flow_on_ack(&flow_, &defaults_, following_.table(), &ack, &decision_);
+        following_.note(flow_.ens, ack.now_us);
         least_burst_pkts_ = decision_.pacing_bytes_per_s < kSingleBelow ? 1 : 2;
     }
-    void on_event(const cca_event& event) override { bbr1_on_event(&state_, &params_, &event, &decision_); }
+    void on_event(const cca_event& event) override { bbr1_flow_on_event(&flow_, &event, &decision_); }
     bool looks_with_acks() const override { return true; }
-    std::uint32_t mode() const override { return state_.mode; }
+    std::uint32_t mode() const override { return flow_.bbr.mode; }
+    const std::vector<EpochTurn>& turns() const override { return following_.turns; }
 
 private:
     static constexpr std::uint64_t kSingleBelow = 150'000;  // 1.2 Mbit/s: below it bursts are single segments
 
-    bbr1_state state_{};
-    bbr1_params params_;
+    bbr1_flow flow_{};
+    bbr1_params defaults_;
+    Following following_;
     std::uint32_t hash_;
 };
 
 class Bbr3Algorithm final : public Algorithm {
 public:
-    Bbr3Algorithm(const bbr3_params& params, std::uint32_t hash) : params_(params), hash_(hash) {}
+    Bbr3Algorithm(const bbr3_params& defaults, Following following, std::uint32_t hash)
+        : defaults_(defaults), following_(std::move(following)), hash_(hash) {}
 
-    void start(const cca_start& start) override { bbr3_init(&state_, &params_, &start, hash_, &decision_); }
-    void on_loss(const cca_loss& loss) override { bbr3_on_loss(&state_, &params_, &loss); }
-    void on_ack(const cca_ack& ack) override { bbr3_on_ack(&state_, &params_, &ack, &decision_); }
-    void on_event(const cca_event& event) override { bbr3_on_event(&state_, &params_, &event, &decision_); }
+    void start(const cca_start& start) override {
+        bbr3_flow_init(&flow_, &defaults_, &start, following_.delay_class, hash_, &decision_);
+    }
+    void on_loss(const cca_loss& loss) override { bbr3_flow_on_loss(&flow_, &loss); }
+    void on_ack(const cca_ack& ack) override {
+        bbr3_flow_on_ack(&flow_, &defaults_, following_.table(), &ack, &decision_);
+        following_.note(flow_.ens, ack.now_us);
+    }
+    void on_event(const cca_event& event) override { bbr3_flow_on_event(&flow_, &event, &decision_); }
     bool looks_with_acks() const override { return true; }
-    std::uint32_t mode() const override { return state_.mode; }
+    std::uint32_t mode() const override { return flow_.bbr.mode; }
+    const std::vector<EpochTurn>& turns() const override { return following_.turns; }
 
 private:
-    bbr3_state state_{};
-    bbr3_params params_;
+    bbr3_flow flow_{};
+    bbr3_params defaults_;
+    Following following_;
     std::uint32_t hash_;
 };
 
 }  // namespace
 
 std::unique_ptr<Algorithm> make_bbr(const Making& m) {
-    return std::make_unique<Bbr1Algorithm>(m.params_of<bbr1_params>(), m.mixed_hash());
+    return std::make_unique<Bbr1Algorithm>(m.params_of<bbr1_params>(), m.following(), m.mixed_hash());
 }
 std::unique_ptr<Algorithm> make_bbr3(const Making& m) {
-    return std::make_unique<Bbr3Algorithm>(m.params_of<bbr3_params>(), m.mixed_hash());
+    return std::make_unique<Bbr3Algorithm>(m.params_of<bbr3_params>(), m.following(), m.mixed_hash());
 }
 
 }  // namespace ccatune

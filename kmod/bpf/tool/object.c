@@ -20,6 +20,7 @@
 	extern const struct algorithm algorithm_##name; \
 	OBJECT(name, 601) OBJECT(name, 610) OBJECT(name, 701)
 #define OBJECTS_MODULE(name) OBJECTS_BPF(name)
+#define OBJECTS_NAMESAKE(name) OBJECTS_BPF(name)
 #define OBJECTS_SIMULATOR(name)
 #define CCA_ALGORITHM(name, mode, host, meaning) OBJECTS_##host(name)
 #include "params.def"
@@ -34,6 +35,7 @@ struct variant {
 	{ #name, &algorithm_##name, { VARIANT(name, 601), VARIANT(name, 610), VARIANT(name, 701) } },
 
 #define ENTRY_MODULE(name) ENTRY_BPF(name)
+#define ENTRY_NAMESAKE(name) ENTRY_BPF(name)
 #define ENTRY_SIMULATOR(name)
 
 static const struct {

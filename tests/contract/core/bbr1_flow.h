@@ -3,7 +3,7 @@
 #ifndef TESTS_BBR1_FLOW_H
 #define TESTS_BBR1_FLOW_H
 
-#define ONLY_ID CCA_ID_bbr
+#define ONLY_ID BBR_ALONE
 #include "path.h"
 
 static struct flow f;
@@ -13,7 +13,7 @@ static inline void open_bbr1(u32 rtt_us, u32 hash)
 {
 	struct cca_start start = { SECOND, rtt_us, 10, 0, MSS };
 
-	open_flow(&f, CCA_ID_bbr, &start, hash);
+	open_flow(&f, BBR_ALONE, &start, hash);
 	f.ack.inflight_pkts = 100;
 }
 
@@ -35,7 +35,7 @@ static inline void open_run(u32 base_rtt_us, u32 buffer_pkts, u32 hash)
 
 	path_open(&r, 600, base_rtt_us, buffer_pkts);
 	start = path_start(&r);
-	open_flow(&r.f, CCA_ID_bbr, &start, hash);
+	open_flow(&r.f, BBR_ALONE, &start, hash);
 }
 
 #endif /* TESTS_BBR1_FLOW_H */

@@ -3,7 +3,7 @@
 #ifndef TESTS_BBR3_FLOW_H
 #define TESTS_BBR3_FLOW_H
 
-#define ONLY_ID CCA_ID_bbr3
+#define ONLY_ID BBR3_ALONE
 #include "path.h"
 
 static struct flow f;
@@ -13,7 +13,7 @@ static inline void open_bbr3(u32 rtt_us)
 {
 	struct cca_start start = { SECOND, rtt_us, 10, 0, MSS };
 
-	open_flow(&f, CCA_ID_bbr3, &start, 1);
+	open_flow(&f, BBR3_ALONE, &start, 1);
 	f.ack.inflight_pkts = 100;
 	f.ack.tx_inflight_pkts = 100;
 }
@@ -61,7 +61,7 @@ static inline void open_run(u32 base_rtt_us, u32 buffer_pkts)
 
 	path_open(&r, 600, base_rtt_us, buffer_pkts);
 	start = path_start(&r);
-	open_flow(&r.f, CCA_ID_bbr3, &start, 1);
+	open_flow(&r.f, BBR3_ALONE, &start, 1);
 }
 
 #endif /* TESTS_BBR3_FLOW_H */

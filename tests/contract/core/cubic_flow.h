@@ -3,7 +3,7 @@
 #ifndef TESTS_CUBIC_FLOW_H
 #define TESTS_CUBIC_FLOW_H
 
-#define ONLY_ID CCA_ID_cubic
+#define ONLY_ID CUBIC_ALONE
 #include "path.h"
 
 static struct flow f;
@@ -12,7 +12,7 @@ static inline void open_cubic(u32 cwnd_pkts, u32 ssthresh_pkts)
 {
 	struct cca_start start = { SECOND, 0, cwnd_pkts, 0, MSS };
 
-	open_flow(&f, CCA_ID_cubic, &start, 0);
+	open_flow(&f, CUBIC_ALONE, &start, 0);
 	f.w.ssthresh_pkts = ssthresh_pkts;
 }
 

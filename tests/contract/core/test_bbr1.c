@@ -100,20 +100,20 @@ TEST(windows_have_room_for_quanta)
 
 TEST(a_cycle_may_begin_anywhere_but_at_the_lower_gain)
 {
-	u32 seen[BBR1_PHASES] = { 0 };
+	u32 seen[8] = { 0 };
 	u32 hash, i;
 
 	for (hash = 0; hash < 400; hash++) {
 		open_probe_bw(hash * 2654435761u);
 		seen[f.bbr.phase]++;
 	}
-	for (i = 0; i < BBR1_PHASES; i++)
+	for (i = 0; i < 8; i++)
 		CHECK_EQ(seen[i] != 0, i != 1);
 }
 
 TEST(the_cycle_paces_at_its_gains)
 {
-	static const u32 gains[BBR1_PHASES] = { 1250, 750, 1000, 1000, 1000, 1000, 1000, 1000 };
+	static const u32 gains[8] = { 1250, 750, 1000, 1000, 1000, 1000, 1000, 1000 };
 	u32 i;
 
 	open_probe_bw(1);
@@ -127,6 +127,27 @@ TEST(the_cycle_paces_at_its_gains)
 		CHECK_EQ(bbr1_pacing_gain(&f.bbr, &f.p.bbr), gains[i % 8]);
 		CHECK_EQ(f.d.pacing_bytes_per_s,
 			 cca_max_of(&f.bbr.bandwidth) * gains[i % 8] / 1000 * 990 / 1000);
+	}
+}
+
+/* Of the third on each lasts RTTmin; a host's wrong number counts as the nearest that is right. */
+TEST(a_cycle_has_as_many_phases_as_are_set)
+{
+	static const struct { u32 set, phases; } cases[] = { { 3, 3 }, { 8, 8 }, { 64, 64 }, { 0, 3 }, { 1000, 64 } };
+
+	FOR_ROWS(cases) {
+		u32 i, begins = 0;
+
+		open_probe_bw(1);
+		f.p.bbr.cycle_phases = c->set;
+		f.bbr.phase = (u8)(c->phases - 1);
+		for (i = 0; i < 2 * c->phases; i++) {
+			f.ack.inflight_pkts = f.bbr.phase ? 110 : 130;
+			take_round(&f, 100, 51 * MS);
+			CHECK(f.bbr.phase < c->phases);
+			begins += f.bbr.phase == 0;
+		}
+		CHECK_EQ(begins, 2);
 	}
 }
 

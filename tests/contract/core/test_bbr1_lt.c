@@ -6,7 +6,7 @@ static void open_lt(void)
 {
 	struct cca_start start = { SECOND, 50 * MS, 10, 0, 1000 };
 
-	open_flow(&f, CCA_ID_bbr, &start, 0);
+	open_flow(&f, BBR_ALONE, &start, 0);
 }
 
 /* A round trip of 50 ms in which that much was delivered and lost. */

@@ -14,6 +14,9 @@ struct subject {
 static const struct subject subjects[] = {
 	{ CCA_ID_gr, 1, 100, 0, 100000, 3, 150 },	/* bandwidth_window_us, cwnd_gain_pct */
 	{ CCA_ID_roccet, 2, 1, 0, 100, 3, 700 },	/* srrtt_bound_pct, beta_permille */
+	{ CCA_ID_cubic, 2, 1, 0, 400, 5, 16 },		/* c_permille, hystart_low_window_pkts */
+	{ CCA_ID_bbr, 2, 1, 1, 2000, 0, 2885 },		/* cwnd_gain_permille, startup_gain_permille */
+	{ CCA_ID_bbr3, 2, 1, 2, 2000, 0, 2770 },	/* the same */
 };
 
 static const struct subject *s;
@@ -48,6 +51,8 @@ static void open_from(u64 now_us, u32 delivered_pkts, const struct ens_table *t,
 	struct cca_start start = { now_us, 50 * MS, 10, delivered_pkts, MSS };
 
 	open_flow(&f, s->id, &start, HASH);
+	if (s->id == CCA_ID_cubic)	/* HyStart would end slow start at these even ACKs */
+		f.cubic_rows.params.hystart = f.p.cubic.hystart = 0;
 	ens_flow_set_class(flow_ens(&f), delay_class);
 	f.table = t;
 	f.ack.inflight_pkts = 10;
@@ -82,9 +87,16 @@ static const struct ens_clock *clock_of(void)
 	return &flow_ens(&f)->clock;
 }
 
-/* GR leaves it by a loss, ROCCET at the threshold, which the application's data reach. */
+/*
+ * GR leaves it by a loss, ROCCET and CUBIC at the threshold, which the application's data reach, BBR
+ * when the pipe has been full.
+ */
 static void end_slow_start(void)
 {
+	if (s->id == CCA_ID_bbr)
+		f.bbr_rows.bbr.full = true;
+	if (s->id == CCA_ID_bbr3)
+		f.bbr3_rows.bbr.full = true;
 	f.ack.lost_pkts = s->id == CCA_ID_gr;
 	f.w.ssthresh_pkts = f.w.cwnd_pkts;
 	acks(1, MS);
@@ -444,4 +456,7 @@ TEST(the_state_of_a_flow_stays_small)
 	CHECK(sizeof(struct roccet_state) <= 256);
 	CHECK(sizeof(struct ens_flow) <= 648);
 	CHECK(sizeof(struct roccet_flow) <= 1008);
+	CHECK(sizeof(struct cubic_flow) <= 808);
+	CHECK(sizeof(struct bbr1_flow) <= 936);
+	CHECK(sizeof(struct bbr3_flow) <= 1008);
 }

@@ -83,6 +83,8 @@ static void check_sira(const struct sira_state *s)
 /* What is each algorithm's own. */
 static void check_state(const struct flow *f)
 {
+	const struct bbr3_state *bbr3;
+
 	switch (f->id) {
 	case CCA_ID_gr:
 		PROPERTY(f->d.cwnd_pkts >= GR_MIN_CWND_PKTS);
@@ -91,8 +93,9 @@ static void check_state(const struct flow *f)
 		check_rate_window(&f->gr.gr.bandwidth);
 		break;
 	case CCA_ID_cubic:
-		PROPERTY(f->cubic.acks_per_pkt >= CUBIC_LEAST_ACKS);
-		PROPERTY(f->cubic.k_q10s < 1u << 21);
+		PROPERTY(f->cubic_rows.cubic.acks_per_pkt >= CUBIC_LEAST_ACKS);
+		PROPERTY(f->cubic_rows.cubic.k_q10s < 1u << 21);
+		PROPERTY(f->cubic_rows.min_rtt_us <= CCA_MAX_RTT_US);
 		break;
 	case CCA_ID_vegas:
 		PROPERTY(f->vegas.base_rtt_us <= CCA_MAX_RTT_US);
@@ -102,12 +105,14 @@ static void check_state(const struct flow *f)
 		check_roccet(&f->roccet.roccet);
 		break;
 	case CCA_ID_bbr:
-		PROPERTY(f->bbr.mode <= BBR1_PROBE_RTT && f->bbr.phase < BBR1_PHASES);
-		PROPERTY(f->bbr.min_rtt_us <= CCA_MAX_RTT_US);
+		PROPERTY(f->bbr_rows.bbr.mode <= BBR1_PROBE_RTT);
+		PROPERTY(f->bbr_rows.bbr.phase < CCA_MAX_bbr_cycle_phases);
+		PROPERTY(f->bbr_rows.bbr.min_rtt_us <= CCA_MAX_RTT_US);
 		break;
 	case CCA_ID_bbr3:
-		PROPERTY(f->bbr3.mode <= BBR3_PROBE_RTT && f->bbr3.min_rtt_us <= CCA_MAX_RTT_US);
-		PROPERTY(f->bbr3.long_pkts <= CCA_MAX_PKTS || f->bbr3.long_pkts == BBR3_NO_LIMIT_PKTS);
+		bbr3 = &f->bbr3_rows.bbr;
+		PROPERTY(bbr3->mode <= BBR3_PROBE_RTT && bbr3->min_rtt_us <= CCA_MAX_RTT_US);
+		PROPERTY(bbr3->long_pkts <= CCA_MAX_PKTS || bbr3->long_pkts == BBR3_NO_LIMIT_PKTS);
 		break;
 	case CCA_ID_sira:
 		check_sira(&f->sira.sira);

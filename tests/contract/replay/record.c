@@ -28,6 +28,16 @@ static struct cca_window window[FLOWS];
 static u32 delivered[FLOWS];
 static u64 acked_us[FLOWS];		/* the flow's last ACK */
 
+static bool learns_from_losses(u32 id)
+{
+	return id == CCA_ID_bbr3 || id == CCA_ID_rtcp_bbr3;
+}
+
+static bool is_bbr(u32 id)
+{
+	return id == CCA_ID_bbr || id == CCA_ID_rtcp_bbr || learns_from_losses(id);
+}
+
 static u32 roll(u32 below)
 {
 	dice = dice * 6364136223846793005ull + 1442695040888963407ull;
@@ -120,7 +130,8 @@ static void make_table(void)
 		.epoch_ms = 300, .estimate_ms = 50, .epsilon_pct = 25, .hold_back_permille = 200,
 		.n_axes = cca_axis_name(r.header.id, 1) ? 2 : 1, .n_classes = 2,
 		.axis = { { 0, rtcp ? 7000 : 500000, 4, 0, ENS_LINEAR }, { 1, 20000, 3, 1, ENS_LOG } },
-		.classes = { { 95, 20000 }, { 95, 60000 } }, .n_columns = rtcp ? 3 : COLUMNS, .values = values,
+		.classes = { { 95, 20000 }, { 95, 60000 } }, .values = values,
+		.n_columns = gain < CCA_MAX_PARAMS ? COLUMNS : TRACKING_COLUMN,
 		.column = { rtcp ? 2 : 0, rtcp ? 5 : 1, rtcp ? 6 : 2, gain },
 		/* R-TCP: theta, eta, gamma */
 	};
@@ -197,11 +208,11 @@ static struct cca_ack make_ack(u32 i)
 	if (is_rtcp(r.header.id))
 		limit_ack(i, &ack);
 	ack.delivered_pkts = delivered[i] += ack.acked_pkts;
-	if (r.header.id == CCA_ID_rtcp_bbr || r.header.id == CCA_ID_rtcp_bbr3) {
+	if (is_bbr(r.header.id)) {
 		ack.rate_pkts = ack.acked_pkts;
 		ack.rate_interval_us = 1000 + roll(20000);
 	}
-	if (r.header.id == CCA_ID_rtcp_bbr3) {
+	if (learns_from_losses(r.header.id)) {
 		ack.tx_inflight_pkts = 10 + roll(50);
 		ack.lost_since_pkts = roll(3);
 	}
@@ -306,7 +317,7 @@ static u32 any_kind(void)
 		return REC_EVENT;
 	if (is_window && !roll(r.header.id == CCA_ID_reno ? 4 : 40))
 		return REC_SSTHRESH + roll(2);
-	if (r.header.id == CCA_ID_rtcp_bbr3 && !roll(10))
+	if (learns_from_losses(r.header.id) && !roll(10))
 		return RTCP_REC_LOSS;
 	return !is_window ? REC_ACK : roll(5) < 2 ? REC_GROW : REC_WINDOW_ACK;
 }

@@ -19,6 +19,9 @@ static inline void replay_put_outcome(struct flow *f, struct rec_record *mine)
 	case CCA_ID_gr: gr_put_outcome(mine, &f->gr, &f->d); break;
 	case CCA_ID_roccet: roccet_put_outcome(mine, &f->roccet); break;
 	case CCA_ID_sira: sira_put_outcome(mine, &f->sira, &f->d); break;
+	case CCA_ID_cubic: cubic_put_outcome(mine, &f->cubic_rows); break;
+	case CCA_ID_bbr: bbr1_put_outcome(mine, &f->bbr_rows, &f->d); break;
+	case CCA_ID_bbr3: bbr3_put_outcome(mine, &f->bbr3_rows, &f->d); break;
 	case CCA_ID_rtcp_bbr:
 	case CCA_ID_rtcp_bbr3: rec_put_decision(mine, &f->d); /* fall through */
 	case CCA_ID_rtcp_cubic:
@@ -59,6 +62,8 @@ static inline bool replay_is_in_slow_start(const struct flow *f)
 {
 	return (f->id == CCA_ID_gr && f->gr.gr.mode == GR_SLOW_START) ||
 	       (f->id == CCA_ID_sira && sira_window_is_first(&f->sira.sira.window)) ||
+	       (f->id == CCA_ID_bbr && f->bbr_rows.bbr.mode == BBR1_STARTUP) ||
+	       (f->id == CCA_ID_bbr3 && f->bbr3_rows.bbr.mode == BBR3_STARTUP) ||
 	       (f->id == CCA_ID_rtcp_bbr && f->rtcp_bbr.state.base.mode == BBR1_STARTUP) ||
 	       (f->id == CCA_ID_rtcp_bbr3 && f->rtcp_bbr3.state.base.mode == BBR3_STARTUP);
 }
@@ -157,7 +162,7 @@ static inline bool replay_has_kind(u32 id, u32 kind)
 	case REC_RECALL:
 		return id != CCA_ID_reno;
 	case RTCP_REC_LOSS:
-		return id == CCA_ID_rtcp_bbr3;
+		return id == CCA_ID_rtcp_bbr3 || id == CCA_ID_bbr3;
 	default:
 		return is_rtcp(id);
 	}
@@ -257,7 +262,8 @@ static inline int replay_event(struct replay *r, u32 index, const struct rec_rec
 
 static inline int replay_record(struct replay *r, u32 index, const struct rec_record *rec)
 {
-	u32 last_kind = is_rtcp(r->header.id) ? (u32)RTCP_REC_LOSS : (u32)REC_RECALL;
+	u32 last_kind = replay_has_kind(r->header.id, RTCP_REC_LOSS) || is_rtcp(r->header.id) ?
+			(u32)RTCP_REC_LOSS : (u32)REC_RECALL;
 
 	if (rec->kind == REC_NOTHING || rec->kind > last_kind)
 		return replay_refuse(r, index, "expected a kind, found a record that was never finished");
@@ -292,9 +298,8 @@ static inline int replay_take_header(struct replay *r, const void *bytes, size_t
 	if (h->magic != REC_MAGIC || h->version != REC_VERSION || h->header_bytes != sizeof(*h) ||
 	    h->record_bytes != sizeof(struct rec_record))
 		return replay_refuse(r, 0, "expected the header of a recording of this version");
-	if (h->id != CCA_ID_gr && h->id != CCA_ID_reno && h->id != CCA_ID_roccet &&
-	    h->id != CCA_ID_sira && !is_rtcp(h->id))
-		return replay_refuse(r, 0, "expected a recording of gr, reno, roccet, sira or rtcp_*");
+	if (!cca_name_of(h->id) || h->id == CCA_ID_vegas)
+		return replay_refuse(r, 0, "expected a recording of an algorithm that is recorded");
 	if (h->lost)
 		return replay_refuse(r, h->records, "events were lost: it is not whole");
 	if (len - sizeof(*h) != (size_t)h->records * sizeof(struct rec_record))

@@ -93,7 +93,7 @@ def test_fixed_flow_needs_its_window() -> None:
 def test_flow_refuses_an_ensemble_of_an_algorithm_that_takes_none(ensemble: Ensemble) -> None:
     text = table_text(ensemble, Deployment("file", "test", 1))
     assert FlowSpec(ensemble_text=text).ensemble_text == text
-    with pytest.raises(ValidationError, match="only for gr, roccet, rtcp_cubic"):
+    with pytest.raises(ValidationError, match="only for gr, cubic, roccet, bbr"):
         FlowSpec(cca="reno", ensemble_text=text)
 
 

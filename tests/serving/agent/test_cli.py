@@ -226,7 +226,7 @@ def test_mistakes_are_one_line_and_exit_2(capsys: pytest.CaptureFixture[str]) ->
     for arguments, words in [
         ([], "url: expected http"),
         (["--url", "http://r"], "cca: expected at least one algorithm"),
-        (["--url", "http://r", "--cca", "nosuch"], "cca: expected one of gr, roccet"),
+        (["--url", "http://r", "--cca", "nosuch"], "cca: expected one of gr, cubic"),
         (["--url", "http://r", "--cca", "gr", "--via", "xdp"], "'auto', 'proc', 'bpf'"),
         (["--url", "http://r", "--cca", "gr", "--interval", "0"], "interval_s: expected 0.05 to 3600 s"),
         (["--config", "/nonexistent.toml"], "there is none; set --config"),

@@ -135,7 +135,7 @@ def table_of_a_flow(job: dict[str, Any]) -> list[str]:
     """Values that a flow took."""
     shaped = inside.chain(rate="16mbit", queue_bytes=200_000, delay_ms=20)
     with shaped, inside.receiver():
-        with inside.sending("--cca", tree.CCA, "--seconds", "30") as sender:
+        with inside.sending("--cca", tree.NAME, "--seconds", "30") as sender:
             inside.wait_for(lambda: any(f["state"] != "-" for f in tree.flows()), timeout_s=10, what="a row", of=sender)
             values = [flow[job["marker"]] for flow in tree.flows()]
         # Without its path the socket would outlive this by minutes, and hold the module.

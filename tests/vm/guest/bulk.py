@@ -14,7 +14,8 @@ import inside
 
 def main(job: dict[str, Any]) -> dict[str, list[float]]:
     """Mbit/s of each, round by round."""
-    found: dict[str, list[float]] = {cca: [] for cca in (*job["subjects"], "cubic")}
+    names = [its["name"] for its in job["subjects"].values()]
+    found: dict[str, list[float]] = {name: [] for name in (*names, "cubic")}
     with inside.chain(), inside.receiver():
         for _ in range(job["bulk_rounds"]):
             for cca, rates in found.items():

@@ -38,7 +38,7 @@ def forgotten() -> dict[str, Any]:
     tree.write("clients", "forget all\n")
     with life.listening(cca="cubic") as listener, socket.create_server(("::1", 0), family=socket.AF_INET6) as other:
         gone = socket.socket(socket.AF_INET6)
-        life.choose(gone, tree.CCA)
+        life.choose(gone, tree.NAME)
         gone.connect(other.getsockname())
         life.close_at_once(gone)
         one = life.connected(listener)

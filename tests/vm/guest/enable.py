@@ -47,7 +47,7 @@ def command(job: dict[str, Any], *words: str) -> dict[str, Any]:
 
 def choice_of_nobody(job: dict[str, Any]) -> int:
     """The errno with which an ordinary user is refused the algorithm; 0 where the kernel lets it choose."""
-    return tree.errno_of(lambda: life.choose(socket.socket(), job["cca"]), user=tree.NOBODY)
+    return tree.errno_of(lambda: life.choose(socket.socket(), job["name"]), user=tree.NOBODY)
 
 
 def as_nobody(job: dict[str, Any], *words: str) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def connected(count: int) -> dict[str, Any]:
     """So many connections one after the other; a socket for which there is no memory is plain."""
     lost, names = 0, Counter[str]()
     for _ in range(count):
-        left, name = exchange(tree.CCA)
+        left, name = exchange(tree.NAME)
         lost += left
         names[name] += 1
     return {"lost": lost, "names": names}
@@ -99,7 +99,7 @@ def in_a_namespace(text: str) -> int:
         else:
             inside.run("ip", "link", "set", "lo", "up")
             tree.write("ensemble", text, folder=tree.OWN_PLACE / tree.CCA)
-            number = 0 if exchange(tree.CCA)[0] == 0 else 254
+            number = 0 if exchange(tree.NAME)[0] == 0 else 254
     finally:
         os._exit(number)
 
@@ -136,7 +136,7 @@ def of_whole_processes(job: dict[str, Any], count: int) -> dict[str, int]:
                     written(job, random.Random(number), 3)
                 for _ in range(5):
                     with contextlib.suppress(OSError, MemoryError):
-                        exchange(tree.CCA)
+                        exchange(tree.NAME)
                 status = 0
             finally:
                 os._exit(status)

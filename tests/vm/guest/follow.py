@@ -45,7 +45,7 @@ def rows_follow_the_rate(job: dict[str, Any]) -> list[dict[str, Any]]:
     with inside.chain(rate="16mbit", queue_bytes=200_000, delay_ms=20), inside.receiver():
         for priority in (1, 2):
             inside.shape(rate="16mbit", queue_bytes=200_000)
-            with inside.sending("--cca", job["cca"], "--seconds", seconds, "--priority", str(priority)) as sender:
+            with inside.sending("--cca", job["name"], "--seconds", seconds, "--priority", str(priority)) as sender:
                 inside.wait_for(tree.flows, timeout_s=10, what="a flow", of=sender)
                 for rate_mbit in (16, 4, 10):
                     inside.shape(rate=f"{rate_mbit}mbit", queue_bytes=200_000)
@@ -97,7 +97,7 @@ def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
     seconds = str(100 * job["patience"])
     tree.must("ensemble", job["tables"]["held_back"])
     with inside.chain(rate="100mbit", queue_bytes=1_000_000, delay_ms=20), inside.receiver():
-        words = ("--cca", job["cca"], "--seconds", seconds, "--flows", "50", "--sample", "1000")
+        words = ("--cca", job["name"], "--seconds", seconds, "--flows", "50", "--sample", "1000")
         with inside.sending(*words) as sender:
             inside.wait_for(
                 lambda: sum(flow["state"] != "-" for flow in tree.flows()) == 50,

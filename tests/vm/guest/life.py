@@ -34,14 +34,14 @@ def choose(connection: socket.socket, name: str) -> None:
 def listening(*, backlog: int = 64, cca: str = "") -> Iterator[socket.socket]:
     """A listener on loopback whose connections inherit the algorithm, by default the one that was chosen."""
     with socket.create_server(("127.0.0.1", 0), backlog=backlog) as listener:
-        choose(listener, cca or tree.CCA)
+        choose(listener, cca or tree.NAME)
         yield listener
 
 
 def connected(listener: socket.socket, cca: str = "") -> socket.socket:
     """A client of it."""
     client = socket.socket()
-    choose(client, cca or tree.CCA)
+    choose(client, cca or tree.NAME)
     client.connect(listener.getsockname())
     return client
 
@@ -60,8 +60,8 @@ def flow_of(connection: socket.socket) -> dict[str, str]:
 
 def change_over(job: dict[str, Any]) -> dict[str, Any]:
     """One connection under every algorithm in turn while it sends; each byte has to arrive."""
-    other = next(cca for cca in job["subjects"] if cca != tree.CCA)
-    names = (tree.CCA, "cubic", other, tree.CCA, "reno", other)
+    other = next(its["name"] for its in job["subjects"].values() if its["name"] != tree.NAME)
+    names = (tree.NAME, "cubic", other, tree.NAME, "reno", other)
     with listening() as listener:
         client = connected(listener)
         server = listener.accept()[0]
@@ -70,7 +70,7 @@ def change_over(job: dict[str, Any]) -> dict[str, Any]:
             choose(client, names[number % len(names)])
             sent += client.send(_BYTES)
             received += len(server.recv(1 << 20))
-        choose(client, tree.CCA)
+        choose(client, tree.NAME)
         lines = len(tree.flows())
         while received < sent:
             received += len(server.recv(1 << 20))
@@ -128,7 +128,7 @@ def beyond_the_limit() -> dict[str, Any]:
             two.send(_BYTES)
             one.close()
             inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the first one's end")
-            choose(two, tree.CCA)
+            choose(two, tree.NAME)
             seen = {"name": name, "again": bool(flow_of(two))}
             close_at_once(two)
     finally:
@@ -145,7 +145,7 @@ def repaired() -> dict[str, str]:
         end.bind(("127.0.0.1", 0))
     names = [end.getsockname() for end in ends]
     for end, sequences, other in zip(ends, ((1000, 2000), (2000, 1000)), reversed(names), strict=True):
-        choose(end, tree.CCA)
+        choose(end, tree.NAME)
         # The queue to send is number 2, the one to receive number 1.
         for queue, sequence in zip((2, 1), sequences, strict=True):
             end.setsockopt(socket.IPPROTO_TCP, _TCP_REPAIR_QUEUE, queue)
@@ -172,7 +172,7 @@ def smaller_mtu(job: dict[str, Any]) -> dict[str, Any]:
     """The path's MTU shrinks under a flow behind slow start: it goes on in smaller packets, without timeout or loss."""
     with inside.chain(rate="20mbit", queue_bytes=100_000, delay_ms=20), inside.receiver():
         tree.must("recording", "start 60000\n")
-        with inside.sending("--cca", tree.CCA, "--seconds", "60", "--sample", "1000") as sender:
+        with inside.sending("--cca", tree.NAME, "--seconds", "60", "--sample", "1000") as sender:
             inside.wait_for(
                 lambda: any(flow["mode"] in job["steady_modes"] for flow in tree.flows()),
                 timeout_s=20,

@@ -58,7 +58,7 @@ def connect(stack: contextlib.ExitStack, count: int, clients: int) -> list[Pair]
         pairs = []
         for number in range(count):
             near = stack.enter_context(socket.socket())
-            life.choose(near, tree.CCA)
+            life.choose(near, tree.NAME)
             near.connect((address(number % clients), port))
             pairs.append((near, stack.enter_context(listener.accept()[0])))
     return pairs

@@ -22,7 +22,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         inside.run("sysctl", "-qw", "net.ipv4.tcp_ecn=1")
         try:
             tree.must("recording", "start 60000\n")
-            inside.send("--cca", tree.CCA, "--seconds", "6")
+            inside.send("--cca", tree.NAME, "--seconds", "6")
             found = life.records(tree.take_recording(f"marks-{tree.CCA}.recording"))
         finally:
             inside.run("sysctl", "-qw", "net.ipv4.tcp_ecn=2")

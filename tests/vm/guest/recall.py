@@ -87,7 +87,7 @@ def recorded(job: dict[str, Any]) -> dict[str, Any]:
     tree.must("ensemble", job["tables"]["slow"])
     with inside.chain(rate=RATE, queue_bytes=QUEUE_BYTES, delay_ms=DELAY_MS), inside.receiver():
         tree.must("recording", "start 60000\n")
-        with record.connect(job["cca"]) as connection:
+        with record.connect(job["name"]) as connection:
             seen = {"running": running(job, connection), "silent": silent(connection)}
         tree.take_recording(f"recall-{job['cca']}.recording")
         inside.wait_for(lambda: not tree.flows(), timeout_s=20, what="the flow's end")
@@ -101,7 +101,7 @@ def followers(job: dict[str, Any]) -> dict[str, Any]:
     try:
         inside.run(*inside.within("box", "ip", "link", "set", "lo", "up"))
         path = inside.chain(rate=RATE, queue_bytes=QUEUE_BYTES, delay_ms=DELAY_MS, namespace="box")
-        words = ("--cca", job["cca"], "--seconds", "60")
+        words = ("--cca", job["name"], "--seconds", "60")
         with path, inside.receiver(), inside.sending(*words, namespace="box") as sender:
             inside.wait_for(
                 lambda: any(int(row["epochs"]) for row in tree.rows()),
@@ -132,7 +132,7 @@ def plain() -> dict[str, Any]:
     """A socket beyond `max_flows` whose packets are all lost: its window before, and its threshold after."""
     tree.must("settings", "max_flows 0\n")
     try:
-        with inside.chain(delay_ms=DELAY_MS), inside.receiver(), record.connect(tree.CCA) as connection:
+        with inside.chain(delay_ms=DELAY_MS), inside.receiver(), record.connect(tree.NAME) as connection:
             name = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
             push_until(connection, lambda: window_of(connection)[0] >= 20, what="a window of 20 packets")
             inside.wait_for(lambda: not record.unsent(connection), timeout_s=60, what="everything acknowledged")

@@ -13,7 +13,6 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import inside
@@ -117,30 +116,31 @@ def unsent(connection: socket.socket) -> int:
     return int(struct.unpack("i", fcntl.ioctl(connection, 0x5411, b"\0\0\0\0"))[0])
 
 
-def record(name: str, folder: Path, job: dict[str, Any], *, table: bool, brief: bool) -> int:
+def record(cca: str, job: dict[str, Any], *, table: bool, brief: bool) -> int:
     """One recording; its bytes."""
+    folder, its = tree.PLACE / cca, job["subjects"][cca]
 
     def move() -> None:
         if table:
-            tree.must("ensemble", job["tables"]["moved_levels"])
+            tree.must("ensemble", its["tables"]["moved_levels"], folder)
 
     if table:
-        tree.must("ensemble", job["tables"]["levels"])
+        tree.must("ensemble", its["tables"]["levels"], folder)
     back("delay", "20ms")
     forth("rate", "60mbit", "limit", "100")
     tree.must("recording", "start 200000\n", folder)
-    with connect(name) as connection:
+    with connect(its["name"]) as connection:
         (live_briefly if brief else live_through)(connection, job, move=move)
-        with_pauses(name, job)
+        with_pauses(its["name"], job)
     if table:
-        tree.must("ensemble", "clear\n")
+        tree.must("ensemble", "clear\n", folder)
     return len(tree.take_recording(f"{folder.name}.recording", folder))
 
 
 def main(job: dict[str, Any]) -> dict[str, int]:
-    """The subject under a table, then another module without one."""
+    """The subject under a table, then other modules, the first of them without one."""
     with inside.chain(), inside.receiver():
-        found = {job["cca"]: record(job["cca"], tree.here(), job, table=True, brief=job["brief"])}
-        for cca in job["recorded_beside"]:
-            found[cca] = record(cca, tree.PLACE / cca, job, table=False, brief=job["brief_beside"])
+        found = {job["cca"]: record(job["cca"], job, table=True, brief=job["brief"])}
+        for number, cca in enumerate(job["recorded_beside"]):
+            found[cca] = record(cca, job, table=number > 0, brief=job["brief_beside"])
         return found

@@ -15,7 +15,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     tree.must("ensemble", job["tables"]["first"])
     first = tree.status()
     with inside.chain(), inside.receiver():
-        with inside.sending("--cca", job["cca"], "--seconds", "30") as sender:
+        with inside.sending("--cca", job["name"], "--seconds", "30") as sender:
             inside.wait_for(tree.flows, timeout_s=10, what="a flow", of=sender)
             seen["rmmod while a flow runs"] = tree.rmmod(job["module"])
             seen["rmmod ccatune while a flow runs"] = tree.rmmod("ccatune")
@@ -52,6 +52,6 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
             tree.write(file, text)
             generations.append(tree.status()["generation"])
         seen["generation after parameters, settings, a refused write"] = generations
-        done = inside.ends(inside.send("--cca", job["cca"], "--bytes", "3000000", "--seconds", "20"))
+        done = inside.ends(inside.send("--cca", job["name"], "--bytes", "3000000", "--seconds", "20"))
         seen["bytes after it"] = done[0]["acked_bytes"]
     return seen

@@ -92,7 +92,7 @@ def choose(cca: str, *prefix: str, unshared: str = "") -> str:
 
 def choosers(job: dict[str, Any]) -> dict[str, str]:
     """Who may choose the algorithm: by default, while it is allowed, and with the module's parameter."""
-    cca, module = job["cca"], job["module"]
+    cca, module = job["name"], job["module"]
     seen = {
         "root": choose(cca),
         "nobody": choose(cca, *_NOBODY),

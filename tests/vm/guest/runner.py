@@ -60,7 +60,8 @@ def main() -> None:
         outcome: dict[str, object] = {}
         try:
             tree.load_modules(job)
-            tree.choose(cca or tree.CCA)
+            cca = cca or tree.CCA
+            tree.choose(cca, job["subjects"][cca]["name"])
             outcome["result"] = importlib.import_module(program).main({**job, **job["subjects"][tree.CCA]})
         except BaseException:  # whatever it was, the host is to see it
             outcome["error"] = traceback.format_exc()

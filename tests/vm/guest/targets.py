@@ -73,7 +73,7 @@ def one_flow(job: dict[str, Any], priority: int) -> dict[str, Any]:
     log = Path(f"/tmp/link-{priority}.log")
     seconds = job["target_s"]
     looks: list[dict[str, int]] = []
-    words = ("--listen", "--cca", tree.CCA, "--priority", str(priority), "--seconds", str(seconds), "--sample", "1000")
+    words = ("--listen", "--cca", tree.NAME, "--priority", str(priority), "--seconds", str(seconds), "--sample", "1000")
     with inside.sending(*words, host="0.0.0.0", port=5300 + priority) as sender:
         inside.assert_listening(sender)
         fetch = ("--port", str(5300 + priority))

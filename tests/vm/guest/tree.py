@@ -15,13 +15,14 @@ PLACE = Path("/proc/net/ccatune")
 # Of the caller's own network namespace, also in a thread or child that has joined another one.
 OWN_PLACE = Path("/proc/thread-self/net/ccatune")
 CCA = "gr"
+NAME = "gr"  # that sockets choose
 NOBODY = 65534
 
 
-def choose(cca: str) -> None:
-    """Whose files the functions below use."""
-    global CCA  # noqa: PLW0603 - programs run one after the other
-    CCA = cca
+def choose(cca: str, name: str) -> None:
+    """Whose files the functions below use. name: that sockets choose."""
+    global CCA, NAME
+    CCA, NAME = cca, name
 
 
 def here() -> Path:

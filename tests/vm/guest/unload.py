@@ -23,7 +23,7 @@ def main(job: dict[str, Any]) -> dict[str, int]:
             while True:
                 client = socket.socket()
                 with contextlib.suppress(OSError):  # it is not there, or on its way
-                    life.choose(client, job["cca"])
+                    life.choose(client, job["name"])
                 client.connect(listener.getsockname())
                 server = listener.accept()[0]
                 client.send(b"x" * 4000)
