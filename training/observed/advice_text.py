@@ -14,7 +14,7 @@ import numpy as np
 from kmod.abi import ALGORITHMS
 from kmod.terminal import counted
 from training.observed.advice import LEAST_FLOWS, LEAST_SECONDS, WORTHWHILE, Advice, Figure, StateAdvice
-from training.observed.candidates import KERNELS, NOBODYS, Candidate
+from training.observed.candidates import KERNELS, Candidate
 from training.observed.seen import SeenLink
 
 LABELS = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": "BBRv3", "gr": "GR", "roccet": "ROCCET", "sira": "SIRA-H",
@@ -302,10 +302,8 @@ def _sysctl(name: str) -> tuple[str, ...]:
 
 def _own_steps(best: Candidate, *, serial: int) -> list[Step]:
     name = best.name
-    route = f"ip route change PREFIX via GATEWAY dev DEVICE congctl {name}"
-    if best.host == NOBODYS:
-        return [Step("No released Linux kernel has BBRv3. In a kernel with its patches it is called bbr or bbr3.",
-                     ("sysctl net.ipv4.tcp_available_congestion_control",))]  # fmt: skip
+    kernel_name = name if best.host == KERNELS else ALGORITHMS[name].kernel_name
+    route = f"ip route change PREFIX via GATEWAY dev DEVICE congctl {kernel_name}"
     if best.host == KERNELS:
         return [Step(f"Make {best.label} the default of new connections, until the next boot:", _sysctl(name)),
                 Step("Or use it only for connections to one prefix:", (route,))]  # fmt: skip

@@ -24,15 +24,15 @@ TRACKING = {"tracking_gain_permille": 1000}
 EPOCH_MS, ESTIMATE_MS, EPSILON_PCT = 30_000, 250, 25  # of the studies
 LEAST_TARGET_MS, MOST_TARGET_MS = 10.0, 2000.0
 
-KERNELS, OURS, NOBODYS = range(3)
+KERNELS, OURS = range(2)
 
 
 @dataclass(frozen=True)
 class Candidate:
     """An algorithm with its settings.
 
-    name: of the algorithm. label: for people. host: KERNELS, where every Linux has it, OURS, where ccatune brings it,
-    or NOBODYS. target_ms: of the table that its flows follow; None: no table.
+    name: of the algorithm. label: for people. host: KERNELS, where every Linux has it, or OURS, where ccatune
+    brings it. target_ms: of the table that its flows follow; None: no table.
     """
 
     name: str
@@ -88,6 +88,6 @@ def candidates_of(target_ms: float) -> list[Candidate]:
         Candidate("roccet", "ROCCET", OURS),
         Candidate("rtcp_cubic", "R-TCP over CUBIC", OURS),
         Candidate("rtcp_bbr", "R-TCP over BBRv1", OURS),
-        Candidate("bbr3", "BBRv3", NOBODYS),
+        Candidate("bbr3", "BBRv3", OURS),
         Candidate("rtcp_bbr3", "R-TCP over BBRv3", OURS),
     ]
