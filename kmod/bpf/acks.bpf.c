@@ -2,17 +2,18 @@
 /*
  * Samples a share of the connections at each ACK, for `ccatune observe --acks`.
  *
- * The tracepoint tcp_probe comes when a segment arrives, before it is processed. The socket then has
- * the state after the segment before it, and after all that was sent since. The sample therefore
- * has the time of the last delivery (`delivered_mstamp`), which is when that segment was processed.
- * tcp_probe does not come once an end has closed. A change of the state shows the counters there.
+ * The kernel calls the tracepoint tcp_probe when a segment arrives, before it processes it. The
+ * socket then has the state after the previous segment, and after all that was sent since. The
+ * sample therefore has the time of the last delivery (`delivered_mstamp`), which is when the
+ * previous segment was processed. After an end has closed, the kernel does not call tcp_probe any
+ * more. Then a sample is taken at each change of the socket's state (inet_sock_set_state).
  *
- * Why tracepoints: they need no patching of functions (fentry, fexit), which some kernels refuse,
- * and no function that a compiler may inline: tcp_rate_gen() is not in the types of Linux 7.3 any
- * more. Both have had the socket as their first argument since Linux 4.16.
+ * Why tracepoints: they need neither fentry nor fexit, which some kernels forbid, nor a function
+ * that the compiler may inline. Linux 7.3, for example, has no tcp_rate_gen() in its BTF. Both
+ * tracepoints have had the socket as their first argument since Linux 4.16.
  *
- * A socket is sampled where it has delivered, lost or retransmitted since its last sample. So one
- * that only receives is not.
+ * A socket is sampled if it has delivered, lost or retransmitted packets since its last sample. A
+ * socket that only receives is not sampled.
  */
 #include "kernel.h"
 
@@ -53,7 +54,7 @@ struct {
 	__type(value, u8);
 } refused SEC(".maps");
 
-/* Of the socket at its last sample. */
+/* The socket's figures at its last sample. */
 struct seen {
 	u64 delivered_us;
 	u32 lost, total_retrans;
@@ -89,7 +90,7 @@ static inline bool has_news(struct sock *sk, const struct tcp_sock *tp)
 	return true;
 }
 
-/* Two processors at once may both be within the limit. Their time is counted nevertheless. */
+/* Two processors may both find that they are within the limit. Both samples count towards it. */
 static inline bool is_over_limit(struct acks_counts *c, const struct acks_settings *s, u64 now_ns)
 {
 	u64 next_ns = READ_ONCE(c->next_ns);
@@ -132,8 +133,9 @@ static inline void put_counters(struct acks_record *r, const struct tcp_sock *tp
 }
 
 /*
- * The kernel has a clock for each of busy (1), receiver (2) and send buffer (3); one runs. They are
- * read lag_us after the sample's time, so the one that runs is set back.
+ * The kernel has clocks for the times in which the sender was busy (1), limited by the receiver (2)
+ * and by the send buffer (3). One of them runs. They are read lag_us after the sample's time, so
+ * lag_us is subtracted from the one that runs.
  */
 static inline void put_clocks(struct acks_record *r, const struct tcp_sock *tp, u64 us_per_jiffy,
 			      u64 lag_us)
@@ -193,7 +195,7 @@ static inline void put(struct acks_counts *c, const struct acks_settings *s, str
 	put_clocks(r, tp, s->us_per_jiffy,
 		   now_us > tp->delivered_mstamp ? now_us - tp->delivered_mstamp : 0);
 	put_ends(r, sk, tp);
-	/* The reader looks at times of its own. */
+	/* The reader polls. */
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What acks.bpf.c, `ccatune-bpf acks` (tool/acks.c) and serving/agent/observe/acks.py share.
+ * Layouts that acks.bpf.c, `ccatune-bpf acks` (tool/acks.c) and serving/agent/observe/acks.py
+ * share.
  *
- * The including file has the integers of the kernel.
+ * The including file has the kernel's integer types.
  */
 #ifndef CCATUNE_BPF_ACKS_H
 #define CCATUNE_BPF_ACKS_H
 
 #define ACKS_MOST_PORTS 64u
 #define ACKS_MOST_REFUSED 65536u
-#define ACKS_BURST_NS 100000000ull	/* of the limit: samples of so long may come at once */
+#define ACKS_BURST_NS 100000000ull	/* a burst may have the samples of this time at the limit */
 #define ACKS_HASH 0x9E3779B97F4A7C15ull	/* as `_GOLDEN` in serving/agent/observe/diag.py */
 
 struct acks_settings {
@@ -21,7 +22,7 @@ struct acks_settings {
 };
 
 struct acks_counts {
-	u64 next_ns;		/* samples at the limit fill the time up to here */
+	u64 next_ns;		/* the samples so far, at the limit, fill the time up to this */
 	u64 over_limit;		/* ACKs that were not sampled, by cause */
 	u64 ring_full;
 };
@@ -48,7 +49,7 @@ struct acks_record {
 	char algorithm[16];
 };
 
-/* Of `ccatune-bpf acks`: it reads commands, and answers ACKS_DRAIN by a head with its records. */
+/* Commands to `ccatune-bpf acks`. It answers ACKS_DRAIN by a head and the records. */
 enum { ACKS_DRAIN, ACKS_REFUSE };
 
 struct acks_command {
@@ -56,7 +57,7 @@ struct acks_command {
 	u64 cookie;		/* of ACKS_REFUSE */
 };
 
-/* Before the records. The first head comes once the programs run, and has none. */
+/* It precedes the records. The first head is sent when the programs run, without records. */
 struct acks_head {
 	u64 records;
 	u64 record_bytes;

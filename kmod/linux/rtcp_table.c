@@ -159,7 +159,7 @@ static struct rtcp_key rtcp_key_of(const struct sock *sk)
 	return rtcp_key_of_ipv4(ntohl(inet_sk(sk)->inet_daddr));
 }
 
-/* Another client has got the entry. */
+/* Call this when the entry has been given to another client. */
 static void rtcp_place_clear(struct rtcp_place *place)
 {
 	place->segments = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * R-TCP counts segments behind rate limiters, for both hosts in the kernel. The socket's own
- * counters are read with each ACK. What was sent since the last one counts as limited if the
- * client is classified as limited. All numbers of a flow are 32 bits and may wrap.
+ * R-TCP counts the segments that are sent to limited clients, in the modules and in BPF. The
+ * socket's own counters are read with each ACK. Segments sent since the previous ACK count as
+ * limited if the client is classified as limited. All counts of a flow have 32 bits and may wrap.
  *
- *   p    = limited_segments / segments                    the share behind limiters
+ *   p    = limited_segments / segments                    the share sent to limited clients
  *   u    = limited_retransmitted / limited_segments       their retransmission rate
- *   p u  = limited_retransmitted / segments               what a cap can save: the part of
- *          equation 1 (R-TCP 2026, section 2.1) that flows behind limiters cause
+ *   p u  = limited_retransmitted / segments               what a cap can save: the term of
+ *          limited clients in equation 1 (R-TCP 2026, section 2.1)
  */
 #ifndef CCATUNE_RTCP_TALLY_H
 #define CCATUNE_RTCP_TALLY_H
@@ -21,10 +21,10 @@ struct rtcp_counts {
 
 struct rtcp_tally {
 	struct rtcp_counts now;		/* since the connection began */
-	struct rtcp_counts reported;	/* of these, added to the totals of `status` */
+	struct rtcp_counts reported;	/* the part of these that is in the totals of `status` */
 };
 
-/* Adds what the socket has sent since the last call. Returns that. */
+/* Adds the segments that the socket has sent since the last call, and returns their counts. */
 static inline struct rtcp_counts rtcp_tally_read(struct rtcp_tally *t, u32 segments,
 						 u32 retransmitted, bool limited)
 {
@@ -44,7 +44,7 @@ static inline struct rtcp_counts rtcp_tally_read(struct rtcp_tally *t, u32 segme
 	return more;
 }
 
-/* A connection begins, or has changed its algorithm, with these counters of its socket. */
+/* The counters of the socket when the connection begins or changes its algorithm. */
 static inline void rtcp_tally_init(struct rtcp_tally *t, u32 segments, u32 retransmitted)
 {
 	struct rtcp_counts start = { .segments = segments, .retransmitted = retransmitted };

@@ -131,7 +131,7 @@ struct ccatune_status {
 	u32 id;				/* of the algorithm */
 };
 
-/* Whether the algorithm has limiters: R-TCP. */
+/* Whether the algorithm detects limiters, as R-TCP does. */
 static inline bool ccatune_has_limiters(u32 id)
 {
 	return id == CCA_ID_rtcp_cubic || id == CCA_ID_rtcp_bbr || id == CCA_ID_rtcp_bbr3;

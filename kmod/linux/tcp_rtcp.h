@@ -26,7 +26,7 @@
 struct rtcp_place {
 	spinlock_t lock;		/* the client's lock */
 	const void *recording;		/* has all changes of the client; never dereferenced */
-	/* Of the client's connections, since its address has the entry; as struct rtcp_counts. */
+	/* As struct rtcp_counts: of all the client's connections since it got the entry. */
 	u64 segments, retransmitted, limited_segments, limited_retransmitted;
 } ____cacheline_aligned_in_smp;
 
@@ -47,7 +47,7 @@ struct rtcp_member {
 
 /*
  * The core asserts that the states of client and flow are within 250 bytes. A member adds two
- * pointers, and what it counts.
+ * pointers and its counts.
  */
 RTCP_ASSERT(member_is_small, sizeof(struct rtcp_member) + sizeof(struct rtcp_flow) <=
 			     RTCP_MOST_STATE_BYTES + 2 * sizeof(void *) +

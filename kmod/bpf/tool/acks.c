@@ -2,8 +2,8 @@
 /*
  * `ccatune-bpf acks`: attaches acks.bpf.c, and answers commands from standard input (acks.h).
  *
- * Nothing is pinned. Whoever starts it holds the other ends of standard input and output, so it
- * ends with them, and the kernel takes the programs out however it ends.
+ * Nothing is pinned. The process that starts it holds the other ends of standard input and output.
+ * So it ends with that process. However it ends, the kernel removes the programs.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -69,7 +69,7 @@ static int configure(const struct reading *r, char **numbers, int n_ports, char 
 	return err ? err : bpf_map_update_elem(map_of(r, "settings"), &place, &settings, BPF_ANY);
 }
 
-/* ring_bytes: a power of two of at least a page, as the kernel wants it. */
+/* ring_bytes: a power of two of at least a page, as the kernel requires. */
 static int load_acks(struct reading *r, u32 ring_bytes)
 {
 	int err;
@@ -99,7 +99,7 @@ static int attach(struct reading *r)
 	r->ring = ring_buffer__new(map_of(r, "ring"), take, r, NULL);
 	if (!r->ring)
 		return -errno;
-	/* A link lives as long as this process. */
+	/* The programs stay attached as long as this process lives. */
 	bpf_object__for_each_program(program, r->object)
 		if (!bpf_program__attach(program)) {
 			complain("acks: %s cannot be attached: %s", bpf_program__name(program),
@@ -109,7 +109,7 @@ static int attach(struct reading *r)
 	return 0;
 }
 
-/* How often the kernel skipped a program because it interrupted itself. */
+/* How often the kernel skipped a program because it was already running on that processor. */
 static u64 skipped(const struct reading *r)
 {
 	struct bpf_program *program;
