@@ -63,8 +63,8 @@ class AxisSpec:
 class Algorithm:
     """A congestion-control algorithm of the core, with the axes and parameters of its ensembles.
 
-    host: where it runs beside the simulator: nowhere, in BPF, or in BPF and as a kernel module. The kernel has an
-    algorithm of the name of a namesake.
+    host: where it runs beside the simulator: nowhere, in BPF, or in BPF and as a kernel module. A namesake also runs in
+    both, but as ccatune_NAME, because the kernel has its own algorithm of this name.
     """
 
     name: str

@@ -12,7 +12,7 @@ A file is gzip of lines of ASCII text. `zcat` shows it. The first line is JSON, 
 
 and each further line is one of
 
-    t DELTA                  a sample of all connections, so many us after the sample before it, or that of one ACK
+    t DELTA                  a sample of all connections, or of one ACK, so many us after the previous sample
     f ID {...}               a connection, with the keys of `Ends`; all its columns are 0 until its next row
     ID a1448 c-2 ...         its row in this sample: for each column that changed its letter and the difference
     e ID WORD                it is no longer sampled, and why: closed, or left_out
@@ -48,7 +48,7 @@ VERSION: Final = 1
 SUFFIX: Final = ".gz"
 UNFINISHED: Final = SUFFIX + ".part"
 # The letter of each column, its name, and the place in the kernel's struct tcp_info that it is read from: the offset,
-# and the code of `struct`. Those of BBR and Vegas are in structures of their own. Only an ACK's sample has the last.
+# and the code of `struct`. Columns of BBR and Vegas come from other structures, and the last one from samples of ACKs.
 COLUMNS: Final[tuple[tuple[str, str, int, str], ...]] = (
     ("a", "bytes_acked", 120, "Q"),
     ("s", "bytes_sent", 200, "Q"),
@@ -102,7 +102,7 @@ class Facts:
     every_ms: time between two samples. find_s: time between two lists of connections, in which new ones are found.
     share: of the connections that is sampled. addresses: what was done to them, in words. ports: local ports, and
     algorithms: their names, to which the sampling was limited; none for all. version: of the program.
-    acks_per_s: the most samples of single ACKs in a second; 0 without such samples.
+    acks_per_s: most samples of single ACKs in a second; 0: there are none.
     """
 
     every_ms: int

@@ -35,7 +35,7 @@ BASES = [base for name in TUNED if (base := name.partition("_")[2])]
 @click.option("--address", metavar="ADDRESS",
               help="Ray cluster: auto (one that this machine is in) or ray://HOST:PORT  [a new one]")  # fmt: skip
 @click.option("--tune-storage", metavar="FOLDER",
-              help="Let Ray Tune keep each stage's trials in this folder or URI  [none are kept]")  # fmt: skip
+              help="Folder or URI in which Ray Tune keeps the trials of each stage  [none are kept]")  # fmt: skip
 @skip_bad_option
 @click.option("--keep-trials", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write all evaluated points into this .csv or .parquet")  # fmt: skip

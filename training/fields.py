@@ -12,5 +12,5 @@ class StudyPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def versions(self) -> dict[str, str]:
-        """The versions of files outside ccatune and of registered packages that it depends on, by name."""
+        """The versions of the files outside ccatune and of registered packages that this part depends on, by name."""
         return {}

@@ -37,7 +37,7 @@ WIRE = 1500 / MSS_BYTES  # a policer's rate counts whole packets, R-TCP's estima
 NO_END_PKTS = 2**32 - 1
 NO_WINDOW_PKTS = 2**30
 MOST_TRANSFERS = 1_000_000
-# What the further connections of a video do not have.
+# Fields that a further connection of a video does not have.
 OF_FIRST = ("start_s", "stop_s", "size_bytes", "transfers", "video")
 FIXED_PARAMS = ("cwnd_pkts", "pacing_bytes_per_s")
 # The algorithms whose flows can follow an ensemble, in the engine and in the kernel.
@@ -120,7 +120,7 @@ class FlowSpec(Frozen):
     transfers: tuple[Transfer, ...] = Field((), description="data objects with idle gaps, instead of size_bytes")
     video: VideoSpec | None = Field(None, description="a player requests a video in chunks, instead of size_bytes")
     video_of: int | None = Field(
-        None, ge=0, description="a further connection of the video of that flow, one before this; they take turns"
+        None, ge=0, description="number of an earlier flow; this one is a further connection of its video"
     )
     receiver: ReceiverSpec = Field(ReceiverSpec(), description="how the receiver acknowledges, and its window")
     client: str = Field(

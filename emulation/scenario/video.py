@@ -7,7 +7,7 @@ The algorithms choose the bitrate of a chunk:
     bola         by the buffer (Spiteri, Urgaonkar, Sitaraman 2016; emulation/cpp/video/bola.cpp)
     mpc          by the buffer and the predicted throughput (Yin et al. 2015; emulation/cpp/video/mpc.cpp)
     robust-mpc   as mpc, with a lower bound of the prediction
-    fast-mpc     as mpc, by a table for chunks of nominal size (the same paper, section 5)
+    fast-mpc     as mpc, but by a table that assumes chunks of nominal size (the same paper, section 5)
 
 The QoE is Pensieve's linear form (Mao, Netravali, Alizadeh 2017), here as the mean over N chunks, in Mbit/s:
 

@@ -41,7 +41,7 @@ MOST_MEDIAN = {"throughput": 0.05, "p95_delay": 0.13}
 @click.option("--work", type=click.Path(file_okay=False, path_type=Path), default=Path("build/observed-links"),
               show_default=True, help="Real runs are kept here, and not made again.")  # fmt: skip
 @click.option("--most", type=click.IntRange(0), help="Make at most so many real runs, of 30 s each.  [all]")
-@click.option("--acks", is_flag=True, help="Sample the real runs by `ccatune observe --acks`, too.")
+@click.option("--acks", is_flag=True, help="Also sample the real runs with `ccatune observe --acks`.")
 @click.option("--path", type=click.Choice(list(PATHS)), default="plain", show_default=True,
               help="Of the simulator: what disturbs the flows.")  # fmt: skip
 @traces_option

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The runs: CUBIC and BBR flows over pieces of validation recordings, in the simulator and over Mahimahi.
 
-A real run is kept in a folder: the files of `ccatune observe`, with --acks those of `ccatune observe --acks`, too, and
-when each packet left the bottleneck and how long it had waited there, in ms of the scenario's time. A run that is there
-is not made again.
+A real run is kept in a folder. It has the files of `ccatune observe`, with --acks also those of
+`ccatune observe --acks`, and for each packet the time when it left the bottleneck and its wait there, in ms of the
+scenario's time. A run that is kept is not repeated.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def simulated(scenario: Scenario, *, sample_s: float | None) -> Observed:
 def make_real(scenario: Scenario, folder: Path, *, names: Sequence[str] = (OBSERVED,)) -> float | None:
     """Make a real run, keep it in a folder, and return the share of timers that were late.
 
-    `ccatune observe` samples it in the namespaces of the run, once for each of names, all at once: OBSERVED and
-    OBSERVED_ACKS.
+    `ccatune observe` samples it in the namespaces of the run. One process runs for each of names, OBSERVED or
+    OBSERVED_ACKS, at the same time.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -90,9 +90,9 @@ REPORT = Campaign(
     name="pqsa",
     help="""Compare the statements of the PQSA paper with the simulator.
 
-    A figure has a 95 % interval. ! marks a figure that differs from the statement. docs/pqsa.md gives the differences
-    and their reasons. The ensemble is trained first, unless its file exists. If the campaign is interrupted, it
-    continues where it stopped. --markdown and --json print the figures that the statements use.
+    A figure has a 95 % interval. ! marks a figure that differs from the statement. docs/pqsa.md explains the
+    differences. The ensemble is trained first, unless its file exists. An interrupted campaign continues where it
+    stopped. --markdown and --json print the figures that the statements use.
 
     \b
     Example:
@@ -114,7 +114,7 @@ REPORT = Campaign(
         Part("epochs", epoch_cases, EPOCHS, partial(views, part="epochs"), "Epochs and levels, table V",
              partial(qos_table, part="epochs"), needs_links=True),
         Part("fairness", fairness_cases, FAIRNESS, partial(views, part="fairness"),
-             "RTT in ms, and flows that share a link, figure 15", fairness_table, needs_links=True),
+             "Flows that share a link, by RTT in ms and number, figure 15", fairness_table, needs_links=True),
         Part("paths", path_cases, PATHS, partial(views, part="path"), "A share gain over disturbed paths",
              partial(qos_table, part="path"), needs_links=True),
         Part("dds", lambda _settings, _links: (), DDS, searched, "DDS, section IV", needs_links=True),
@@ -125,7 +125,7 @@ REPORT = Campaign(
     links=links_of,
     options=(
         click.option("--ensemble", type=click.Path(dir_okay=False, path_type=Path),
-                     help="Trained and kept, if it does not exist  [report-pqsa.parts/ensemble.json]"),
+                     help="Ensemble of GR; trained and kept if it does not exist  [report-pqsa.parts/ensemble.json]"),
     ),
 )  # fmt: skip
 command = command_of(REPORT)

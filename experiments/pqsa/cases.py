@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The ensemble, the links and the cases of the report of PQSA.
 
-    qos        one flow at a time over unseen links, figures 7 to 10; by hours, figure 11
+    qos        one flow at a time over unseen links, figures 7 to 10; hour by hour, figure 11
     varied     the same with another RTT, buffer or duration, figures 2, 3 and 12
     levels     the same over pieces of a low and of a high throughput level, figures 13 and 14
     targets    flows with each target of the ensemble, table IV
@@ -11,8 +11,8 @@
 
 Flows follow an ensemble with the levels and targets of table III. They do not track their target.
 
-DEVIATION: of the paper's datasets only parts are available: one location of 3G and of 4G, and drives in other networks.
-Table V changes the clock of flows alone. The rows are those that were trained with epochs of 30 s.
+DEVIATION: only parts of the paper's datasets are available: one location of 3G and of 4G, and drives in other networks.
+For table V only the flows have other epochs. Their rows were trained with epochs of 30 s.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ GR, ONE_ROW = "pqsa-gr", "without SD1"
 GAINED, SHARED = f"{GR}, share gain", f"{ONE_ROW}, share gain"
 MADE_S, MADE_COUNT = 600.0, 8
 EVERY_S = 0.1
-FAIR_WITHIN, FAIR_FOR_S = 0.25, 5.0  # a share is fair within this share of it, for so long
+FAIR_WITHIN, FAIR_FOR_S = 0.25, 5.0  # a flow has its fair rate if it is within 25 % of it for 5 s
 
 
 @dataclass(frozen=True)
 class PqsaLinks(Links):
-    """The unseen recordings by place, those that train, and the ensemble."""
+    """The unseen recordings by place, the training recordings, and the ensemble."""
 
     training: Sequence[Recording] = ()
     ensemble: Ensemble | None = None
 
 
 def links_of(settings: PqsaSettings, paths: Sequence[Path]) -> PqsaLinks:
-    """The recordings, or made ones if there are none; the ensemble is read, or trained on them and kept.
+    """The recordings, or made ones if there are none, and the ensemble, which is trained on them if it does not exist.
 
     Raises:
         EnsembleError: the ensemble cannot be read.
@@ -98,7 +98,7 @@ def training_of(links: Links) -> Sequence[Recording]:
 
 
 def flow_of(ensemble: Ensemble, delay_class: int, **params: int) -> FlowSpec:
-    """A flow that follows the ensemble with a target. params: those that no row has."""
+    """A flow that follows the ensemble with a target. params: values of parameters that are not in the rows."""
     text = table_text(ensemble, Deployment("report", "pqsa", 1))
     return FlowSpec(cca="gr", params=params, ensemble_text=text, delay_class=delay_class)
 
@@ -153,7 +153,7 @@ def hours_of(recordings: Iterable[Recording]) -> dict[str, list[Recording]]:
 
 
 def varied_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
-    """PQSA-GR on 4G links with one thing changed."""
+    """PQSA-GR on 4G links with another RTT, buffer or duration."""
     own = {GR: flow_of(table_of(links), settings.delay_class)}
     for name, values in settings.varied.model_dump().items():
         for value in values:
@@ -235,14 +235,14 @@ def figures(_scenario: Scenario, qos: QoS) -> Row:
 
 
 def rates(scenario: Scenario, qos: QoS) -> Row:
-    """The same, and the share of time in which the flow sends at less than the link's rate."""
+    """Those of figures(), and the share of time in which the flow sends at less than the link's rate."""
     series = qos.series or {}
     below = series["pacing_mbps"] <= series["capacity_mbps"]
     return {**figures(scenario, qos), "below": float(below.mean())}
 
 
 def shares(scenario: Scenario, qos: QoS) -> Row:
-    """Jain's index, and the time after the last start until all shares stay fair; None: they do not."""
+    """Jain's index, the time from the last start until all rates are fair (None: never), delay and throughput."""
     count, series = len(scenario.flows), qos.series or {}
     mbps, times_s = (series[name].reshape(-1, count) for name in ("rate_mbps", "time_s"))
     mbps = mbps[times_s[:, 0] > scenario.warmup_s]

@@ -4,7 +4,7 @@
 Both searches evaluate the same number of points on the same epochs, and are compared on epochs that neither has seen.
 The printed DDS anneals once in the box around its best sample, and no step is moved to the target's boundary.
 
-The cost is that of the core alone (`ccatune bench --only core`): the rounds alternate between the algorithms.
+The cost is that of the core alone, as in `ccatune bench --only core`. The rounds alternate between the algorithms.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from training.searches.dds import DdsChoice
 from training.study import load_study, require_recordings, setting_of
 
 ACKS = 500_000
-# Orca, the cheapest of the paper's learned algorithms, takes 3.37 % of a core. These are its ns for each of the 4,000
-# packets in a second of 48 Mbit/s, which is the paper's fastest flow.
+# Orca, the cheapest of the paper's learned algorithms, takes 3.37 % of a core. At 48 Mbit/s, the rate of the paper's
+# fastest flow, a second has 4,000 packets. This is the time for each of them.
 MOST_NS = 0.0337e9 / 4000
 Columns = Mapping[str, Values]
 
@@ -64,7 +64,7 @@ def searched(results: PqsaResults) -> dict[str, Columns]:
 
 
 def printed_is_close(found: Columns) -> list[Figure]:
-    """Check the printed search's use of the link, and by how much more than the default one it misses the target."""
+    """Check the printed search's use of the link, and how much more it misses the target than the default search."""
     missed = found["printed violation"] - found["default violation"]
     return [within("use of the link", quotients(found["printed"], found["default"]), least=0.98),
             within("delay missed by more", missed, most=0.02)]  # fmt: skip

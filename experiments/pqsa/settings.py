@@ -26,7 +26,7 @@ class PathSettings(Frozen):
 
 
 class Varied(Frozen):
-    """What is changed alone: figures 2, 3 and 12."""
+    """Values that are changed one at a time: figures 2, 3 and 12."""
 
     rtt_ms: Times = Field(min_length=2)
     buffer_pkts: Counts = Field(min_length=2)
@@ -41,7 +41,7 @@ class Levels(Frozen):
 
 
 class Epochs(Frozen):
-    """Table V: long flows with other clocks."""
+    """Table V: long flows with other epochs and estimation windows."""
 
     duration_s: float = Field(gt=0, le=3600, description="of a run, and the length of an epoch that never ends")
     runs: Seeds = Field(description="of each case at most")
@@ -55,7 +55,7 @@ class Fairness(Frozen):
     rate_mbps: float = Field(gt=0, le=10_000)
     rtt_ms: Times = Field(min_length=1)
     flows: Counts = Field(min_length=1)
-    later_s: float = Field(ge=0, description="each flow starts so long after the one before it")
+    later_s: float = Field(ge=0, description="time between the starts of two flows")
     together_s: float = Field(gt=0, description="the measured time, after the last start")
     jitter_ms: float = Field(gt=0, le=100, description="each packet waits up to this, in order")
     seeds: Seeds

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Statements of the PQSA paper (sections II and V), and a requirement of this project, beside the simulator's figures.
+"""Statements of the PQSA paper (sections II and V), and two targets of this project, with the simulator's figures.
 
-The words are ours. The paper's "close", "best", "similar" and "consistent" have bounds here. The 95th percentile of
+The wording is this project's. The paper's "close", "best", "similar" and "consistent" have bounds here.
+The 95th percentile of
 the delay is over the packets of all runs of a case, and its interval is a percentile bootstrap over runs. Throughputs
 are sums over runs. All algorithms have the same links.
 """

@@ -119,7 +119,7 @@ ROCCET = Campaign(
         Part("buffers", buffers_cases, (), title="Buffers of 0.5 BDP and more, alone and sharing", table=buffers_table,
              needs_links=True),
     ),
-    notes=("* unvalidated: no kernel here has BBRv3",),
+    notes=("* unvalidated: no kernel here has the BBRv3 of its authors",),
     describe=describe,
     draw=draw,
     drawn=("halved", "recorded", "share"),

@@ -104,7 +104,7 @@ def _of_last(scenario: Scenario, qos: QoS) -> tuple[float | None, float | None]:
 
 
 def ruled(cases: Cases, settings: RtcpSettings, links: Links) -> Iterator[Case]:
-    """The cases of a part, with the paper's probing in each flow of R-TCP if the settings say so."""
+    """The cases of a part. If the settings select the paper's rules, each flow of R-TCP has its probing."""
     for case in cases(settings, links):
         yield case if settings.rules == "own" else replace(case, scenarios=partial(_with_papers, case.scenarios))
 

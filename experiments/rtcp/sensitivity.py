@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Appendix I: how classification depends on the parameters of detection (Table 5, Figure 18).
 
-One parameter at a time differs from its default, in the downloads of `detection` behind op1 to op3, op4 and op5.
+One parameter at a time differs from its default, in the downloads of `detection` behind op1 to op5.
 The access rates of the limited operators are those below.
-The total error of a run's number is its missed limits, as a mean over the limited operators and both detectors, and its
-false classifications, as a mean over the others. Differences from the default are over the same links, run by run.
+The total error is the sum of two means over both detectors: the missed limits behind the limited operators, and the
+false classifications behind the others. It is computed for each run number, because the runs of all values with the
+same number have the same links. Differences from the default are differences of such pairs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from experiments.rtcp.settings import RtcpSettings
 RUNS = 40  # of each cell
 ACCESS_MBPS = (4.0, 8.0, 20.0, 50.0)  # in turn; theta matters where the link is only a few times R
 SAME = 0.01  # "insensitive": the total error moves by no more
-# Table 5, with every other value of epsilon. The name of a parameter, its values, and the default's place.
+# The values of Table 5, of epsilon every other one: name of the parameter, values, and index of the default.
 AXES: dict[str, tuple[str, tuple[int, ...], int]] = {
     "alpha": ("trigger_rounds", (4, 5, 6, 7, 8), 3),
     "beta": ("trigger_loss_permille", (100, 200, 300, 400), 1),
@@ -58,7 +59,7 @@ def cases(settings: RtcpSettings, links: Links) -> Iterator[Case]:
 
 
 def _errors(results: RtcpResults, axis: str, number: int) -> tuple[Values, Values]:
-    """The missed limits and the false classifications of each run's number, as means."""
+    """The means of the missed limits and of the false classifications, for each run number."""
     cells = [Cell(*key) for key in results.cases if key[0] == "sensitivity" and key[3] == _value(axis, number)]
     missed = [1 - results.get(cell, "limited") for cell in cells if cell.place in results.settings.limited]
     false = [results.get(cell, "limited") for cell in cells if cell.place not in results.settings.limited]
@@ -89,7 +90,7 @@ def insensitive(*axes: str) -> Callable[[RtcpResults], list[Figure]]:
 
 
 def more(axis: str, number: int, kind: int) -> Callable[[RtcpResults], list[Figure]]:
-    """An increase beyond its interval. kind: of the total error, of missed limits, of false classifications."""
+    """An increase that exceeds its interval. kind: 0 the total error, 1 missed limits, 2 false classifications."""
 
     def figures(results: RtcpResults) -> list[Figure]:
         figure = within(_value(axis, number), _moved(results, axis, number)[kind])

@@ -5,16 +5,16 @@ A viewer watches each video for a fixed time and then swipes to the next one, wh
 persistent connections at a time. Each connection carries every n-th video: it is a player whose chunks are whole videos
 and play for n x the viewing time (emulation/scenario/video.py). The seed spreads the sizes, for all algorithms alike.
 
-A video starts when it has arrived and the one before it was watched. The wait in between is rebuffering. The figures of
-a session are:
+A video starts when it has arrived and the previous one was watched. The wait for it is rebuffering. The figures of a
+session are:
 
     retransmission_rate   of all connections together
     stalls_per_ms         rebuffering events over the viewing time in ms (the paper's count ratio)
     stalled               rebuffering time over the viewing time (the paper's duration ratio)
     mean_kbps             mean bitrate of the videos
 
-DEVIATION: The paper does not name the app, its bitrates and its ABR, nor how far it loads ahead. The constants below
-are this project's. A connection loads on while another connection's video keeps the viewer waiting.
+DEVIATION: The paper does not name the app, its bitrates, its ABR, or how many videos it loads ahead. The constants
+below are this project's. While the viewer waits for the video of one connection, the others continue to load.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from experiments.rtcp.settings import RtcpSettings
 from experiments.rtcp.several import found_limits
 
 # Tables 3 and 10: retransmission rate, count and duration of rebuffering, mean kbit/s. BBRv1's duration behind op2
-# cannot be read in our copy.
+# cannot be read in this project's copy of the paper.
 PAPER: dict[tuple[str, Cca], tuple[float, float, float, float]] = {
     ("op1", "bbr"): (0.135, 2e-7, 0.7e-3, 572), ("op1", "rtcp_bbr"): (0.066, 3e-7, 0.5e-3, 565),
     ("op1", "cubic"): (0.089, 2e-7, 4e-4, 580), ("op1", "rtcp_cubic"): (0.053, 8e-8, 2e-4, 584),
@@ -142,7 +142,7 @@ def _level(results: RtcpResults, place: str, plain: Cca, _capped: Cca) -> Figure
 
 
 def _saved(results: RtcpResults) -> list[Figure]:
-    """The saved share of the bytes of the same videos behind op2. By the paper's tables it is 12 and 23 % there."""
+    """The share of bytes that R-TCP saves for the same videos behind op2. By the paper's tables it is 12 and 23 %."""
     if "op2" not in results.settings.limited:
         return []
     sent = {cca: 1 / (1 - figure(results, "op2", cca)) for pair in PAIRS.items() for cca in pair}

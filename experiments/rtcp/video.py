@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Videos behind the limited operators (R-TCP 2026, section 6.2).
 
-A client watches `sessions` videos, one after the other, each on its own persistent connections. These are one, or with
-BOLA three, which take turns at the chunks. With R-TCP the first connection knows nothing of the limiter. The later ones
-start with what the earlier ones found (SR-TCP). Unmodified
-algorithms play the same videos. The seed spreads the sizes of chunks around bitrate x duration, with one factor for all
-bitrates of a chunk. Every algorithm and every ABR (way to choose bitrates) therefore gets the same videos.
+A client watches `sessions` videos, one after the other, each on its own persistent connections: three with BOLA, which
+take turns at the chunks, otherwise one. With R-TCP the first connection knows nothing of the limiter. The later ones
+start with what the earlier ones found (SR-TCP). Unmodified algorithms play the same videos. The seed spreads the
+sizes of chunks around bitrate x duration, with one factor for all bitrates of a chunk. Every algorithm and every ABR
+(adaptive bitrate algorithm) therefore gets the same videos.
 
 A cell's value is the ABR. Its runs have these figures, too, as means over the sessions: retransmission rates of the
-first session and of the later ones, QoE (Pensieve's linear form, emulation/scenario/video.py), the mean bitrate, and a
+first session and of the later ones, QoE (Pensieve's linear form, emulation/scenario/video.py), the mean bitrate, a
 session's start-up time and total rebuffering, and the bitrate of the first session's second chunk. None: a session
 lacks the figure.
 
@@ -73,7 +73,7 @@ def sessions(settings: RtcpSettings, place: str, cca: Cca, abr: str, seed: int) 
 
 
 def _rate_of(flows: Sequence[FlowQoS]) -> float:
-    """The retransmission rate of several flows together. A flow sends its new segments / (1 - its rate) in all."""
+    """The retransmission rate of several flows together. In all, a flow sends new segments / (1 - its rate)."""
     new = [sum(Transfer(size_bytes=sent.size_bytes).size_pkts for sent in flow.transfers) for flow in flows]
     sent = sum(pkts / (1 - flow.retransmission_rate) for pkts, flow in zip(new, flows, strict=True))
     return 1 - sum(new) / sent

@@ -10,8 +10,8 @@
 
 The algorithms allow only programs with CAP_NET_ADMIN to choose them, unless the modules are loaded with
 unrestricted=1. An algorithm on the list of step 2 is open to every program, in all network namespaces.
-A module and BPF may have an algorithm of the same name, and the kernel then refuses the second one. Some algorithms
-are registered under another name, because the kernel has one of their name (kmod.abi.Algorithm.kernel_name).
+A module and BPF may have an algorithm of the same name, and the kernel then refuses the second one. Some algorithms are
+registered under another name, because the kernel has its own of that name (kmod.abi.Algorithm.kernel_name).
 
 `disable` restores the saved settings, unloads what `enable` loaded, and deletes the saved settings.
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Tasks on a Ray cluster: each is a trial of Ray Tune, which tries it again on another node if its own is lost.
+"""Tasks on a Ray cluster: each is a trial of Ray Tune, which repeats it on another node if its node is lost.
 
-A stage is an experiment of Tune, with the stage's name. The configuration of a trial is what describes the task: its
-levels, and the settings of its search. A trial reports the best points so far, and at last the task's result. If
-Tune's storage is given, its usual loggers write there, and Tune's own tools read it (docs/search.md).
+A stage is an experiment of Tune, with the stage's name. The configuration of a trial describes the task: its levels,
+and the settings of its search. A trial reports the best points so far, and at its end the task's result. If a storage
+is given, Tune's usual loggers write there, and Tune's own tools read it (docs/search.md).
 
 A node needs an installed ccatune and nothing else: the pieces of traces come with the task, and results and progress
 return through a queue on the cluster's head, also to a client at ray://, which has no callbacks of Tune. A node whose
@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-# No reports to Ray's makers; no loggers but those below; and no second cluster that starts by itself after a
+# Ray sends no usage reports, Tune uses only the loggers below, and no second cluster starts by itself after a
 # disconnection.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -98,7 +98,7 @@ def connected(address: str | None, *, processors: int, tune_storage: str | None 
 
 
 def _storage_of(tune_storage: str | None, *, is_here: bool) -> str | None:
-    """The storage as Tune takes it: a URI, or the whole path of a folder, which is made if it is on this machine."""
+    """The storage in the form that Tune requires: a URI, or an absolute path. A folder on this machine is made."""
     if tune_storage is None or "://" in tune_storage:
         return tune_storage
     folder = Path(tune_storage).absolute()
@@ -114,10 +114,10 @@ def _storage_of(tune_storage: str | None, *, is_here: bool) -> str | None:
 def search(
     config: dict[str, Any], *, tasks: dict[str, Any], queue: Queue, threads: int, versions: dict[str, str]
 ) -> None:
-    """Do the task that a trial's configuration names. The queue gets its name, its work so far, and its result.
+    """Execute the task that a trial's configuration names, and send its name, work so far and result to the queue.
 
-    Tune gets the figures of the search, at most one report in REPORT_S, and the last one. An error of the search ends
-    the study. A lost worker does not: Tune tries again.
+    The figures of the search are reported to Tune at most once in REPORT_S, and at the end. An error of the search ends
+    the study. After the loss of a worker Tune repeats the task.
     """
     name, done = config["state"]["task"], 0.0
     try:
@@ -148,7 +148,7 @@ def _require_equal(wanted: Mapping[str, str], here: Mapping[str, str], *, what: 
 class Cluster:
     """The cluster that this process is connected to.
 
-    folder: of temporary files. tune_storage: the folder or URI where Tune keeps an experiment for each stage.
+    folder: for temporary files. tune_storage: the folder or URI where Tune keeps an experiment for each stage.
     """
 
     def __init__(self, folder: str, tune_storage: str | None = None) -> None:
@@ -159,7 +159,7 @@ class Cluster:
     def _queue(self) -> Queue:
         """The queue of all stages, because its actor takes a second to start.
 
-        It may still hold what a lost worker of an earlier stage sent.
+        It may still contain messages from a lost worker of an earlier stage.
         """
         return Queue(actor_options={"num_cpus": 0, "resources": {HEAD: 0.001}})
 
@@ -247,7 +247,7 @@ def _name(trial: Any) -> str:
 
 
 def _require_node(threads: int) -> None:
-    """See that a node has so many processors, for which Tune would wait for ever."""
+    """Raise if no node has so many processors, because Tune would wait for one without end."""
     if (most := _most_processors()) < threads:
         raise TrainingError(f"ray: expected a node with {threads} processors, got at most {most}; start one with "
                             "`ray start`, and run the same command with --resume")  # fmt: skip

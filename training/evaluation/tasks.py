@@ -63,8 +63,8 @@ class ClassTask:
 class SearchTask:
     """A search over cases; picklable, and its result depends on nothing else.
 
-    name: of its part. names: the parameters of a point. fresh: cases that confirm; none: unconfirmed. stage, levels: of
-    the study, and the group's level on each of the stage's axes; they only describe the task.
+    name: of its part. names: the parameters of a point. fresh: cases that confirm; none: unconfirmed. stage: its name.
+    levels: the group's level on each axis of the stage. These two only describe the task.
     """
 
     name: str
@@ -150,10 +150,10 @@ class SearchRun:
         self.part = Part(tuple(found), self._joint.runs + more_runs, tuple(self._joint.evaluations))
 
     def figures(self) -> dict[str, Any]:
-        """How far it is, as JSON data: the points that were scored, the runs, and the best point so far of each class.
+        """The state of the search, as JSON data: numbers of scored points and runs, and the best point of each class.
 
         `class0` and so on hold the point's parameters in the core's units, its cost, its violation, and whether it
-        meets the requirement. A class without a complete score is left out. At the end they are the task's result.
+        meets the requirement. A class without a complete score is left out. At the end these are the task's result.
         """
         best = self.part.found if self.part else [search.best for search in self._joint.searches]
         return {

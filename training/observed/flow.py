@@ -6,8 +6,8 @@ of this package reads flows alone, and so works on any of these sources.
 
 A flow is one direction of a TCP connection: the data of one sender. Times are us since the flow's first row or packet.
 
-    steps    what the sender learnt, in order of time: one row an ACK in a capture, one row a sample in a log (which may
-             be that of an ACK)
+    steps    what the sender learnt, in order of time: one row for each ACK in a capture, and one row for each sample in
+             a log, which may be a sample of an ACK
     sends    every transmission, in order of time; captures only
 
 Counters of steps are cumulative and never decrease. A log of samples has fewer facts than a capture: a field that a
@@ -94,7 +94,7 @@ class Flow:
 
     @property
     def has_each_ack(self) -> bool:
-        """Whether a row stands for an ACK, and its RTT for a packet. Of samples of ACKs some may be missing."""
+        """Whether each row is an ACK with the RTT of a packet. In a log of samples, some ACKs may have no row."""
         return self.kind in {"capture", "acks"}
 
     @property

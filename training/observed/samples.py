@@ -14,7 +14,7 @@ acknowledged), and how much of that its receiver's window or its send buffer sto
     UNKNOWN       the first sample, and samples without these clocks (Linux before 4.10, iproute2 before 4.11)
 
 The clocks advance by jiffies of up to 10 ms, hence the tolerance. Samples of single ACKs (`observe --acks`) may be
-closer. There, and where dt is less than CLOCK_US, the times are those since the last row that is so long ago.
+less than a jiffy apart. dt is therefore at least CLOCK_US: it is the time since the last row that is at least so old.
 
     delivered     bytes acknowledged, and selectively acknowledged packets times the MSS
     lost          retransmissions, and packets that are taken for lost and not retransmitted yet
@@ -133,7 +133,7 @@ def _observed(found: Observations, source: str) -> list[_Table]:
     remarks = []
     if found.is_cut:
         remarks.append("A file ends within a line, as after a crash. Its last seconds are missing.")
-    # Single ACKs also show connections that begin and end between two lists.
+    # Samples of ACKs also show connections that begin and end between two listings.
     if found.opened and found.found < _FOUND_SHARE * found.opened and not found.has_acks:
         remarks.append(
             f"The server opened {found.opened} connections meanwhile, and {found.found} of them were found. Short "
@@ -244,9 +244,9 @@ def _limits(table: _Table, delivered: NDArray[np.int64]) -> NDArray[np.uint8]:
         )
         idle = dt - busy
         if table.kind != "observe":
-            # A time stands before a list, which takes ss a while that varies. That of an ACK's sample is the ACK's,
-            # but its clocks are read a while after that. Where data waits at both ends of an interval, a shorter idle
-            # time than half of it is more likely an error of its times.
+            # ss prints the time before it lists the sockets, and the listing takes a varying time. The clocks of an
+            # ACK's sample are read some time after the ACK. If data waits at both ends of an interval, an idle time of
+            # less than half of it is more likely an error of the times.
             waits = table.get("notsent_bytes") > 0
             idle = np.where(waits[1:] & waits[before], np.maximum(idle - dt // 2, 0), idle)
         others = np.stack([idle, receiver, buffer])

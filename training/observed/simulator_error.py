@@ -8,13 +8,13 @@ The last lines of the fidelity report (docs/fidelity.md) compare the gains in th
 
     without a policer   The 80th percentile of the error is at most ERROR for each pair of CUBIC, BBRv1, GR and Reno,
                         except BBRv1 and Reno. All gains of more than 3 % among the first three had the right sign.
-    behind a policer    The errors are large. But of the gains of more than 3 % among CUBIC, BBRv1 and R-TCP over each,
-                        hardly any had the wrong sign, so that such gains may be advised. The exception is R-TCP-CUBIC
-                        over R-TCP-BBR: BETWEEN_RTCP_ERROR is the 80th percentile of its error. The gains of GR and of
-                        R-TCP-BBRv3 have errors of POLICED_ERROR and more.
+    behind a policer    The errors are large. But among CUBIC, BBRv1 and R-TCP over each of them, hardly any gain of
+                        more than 3 % had the wrong sign, so that advice may use these gains. The exception is the gain
+                        of R-TCP-CUBIC over R-TCP-BBR: BETWEEN_RTCP_ERROR is the 80th percentile of its error. The gains
+                        of GR and of R-TCP-BBRv3 have errors of POLICED_ERROR and more.
 
-No record compares ROCCET or SIRA-H behind a policer, and none BBRv3 alone, because no kernel here has it. Their
-figures are cautious assumptions: FEW_CASES_ERROR, UNVALIDATED_ERROR and FLATTERED.
+No recorded run has ROCCET or SIRA-H behind a policer, or BBRv3 without R-TCP. The figures for these are cautious
+assumptions: FEW_CASES_ERROR, UNVALIDATED_ERROR and FLATTERED.
 """
 
 from __future__ import annotations

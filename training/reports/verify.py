@@ -23,7 +23,7 @@ LINE = "each verified row meets its requirement on the kernel, or misses it by n
 THROUGHPUT = ("throughput_mbps", "throughput", "throughput (Mbit/s)")
 DELAY = ("delay_ms", "delay", "percentile of the queueing delay (ms)")
 RETRANSMITTED = ("retransmitted_pkts", "retransmissions", "retransmitted packets")
-LEAST_PKTS = 10  # fewer retransmissions of an algorithm that is compared with count as these
+LEAST_PKTS = 10  # smaller numbers of retransmissions in a denominator count as this
 
 
 def figures_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str, str], tuple[str, str, str]]:
@@ -124,7 +124,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def compared(rows: Sequence[Mapping[str, Any]], *, cca: str) -> list[str]:
-    """The table, the single set and the defaults, by the kernel's retransmissions over the unmodified algorithm's.
+    """The retransmissions of the table, the single set and the defaults on the kernel, over the unmodified algorithm's.
 
     The ratios are of the means over all runs of all rows, with their 95 % intervals.
     """

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Any searcher of Ray Tune's interface, by its import path, within one search: no Tune trial and no Ray process.
 
-The searcher receives its space by `set_search_properties`: for each free parameter `tune.uniform(0, 1)`, a position on
-the logarithmic scale of its range. It minimises `penalised`. The result of a point also has its parts:
+The searcher receives its space by `set_search_properties`: `tune.uniform(0, 1)` for each free parameter. A value is a
+position on the logarithmic scale of the parameter's range. The searcher minimises `penalised`. The result of a point
+also has the two parts:
 
     penalised = cost + violation_weight * max(violation, 0)
 
-The candidates and the Sobol sequence run before it is made. It receives them as `points_to_evaluate` if its constructor
-takes these, as those of Ray Tune do. Otherwise it does not know them.
+The candidates and the Sobol sequence are evaluated before the searcher is made. If its constructor has the argument
+`points_to_evaluate`, as those of Ray Tune do, it receives these points. Otherwise it does not learn of them.
 
-One searcher lives as long as its search. A search that continues makes a new one, which receives the same results
+One searcher lives as long as its search. A search that continues makes a new searcher, which receives the same results
 again. For the same seed and results it must therefore suggest the same points. Points that stopped early have the
-result (v + L, mean of the known costs) of models.py at that time.
+result (v + L, mean of the known costs) that models.py gives them at that time.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def source_digest(path: str) -> str:
 class Imported:
     """The searcher of one search, as its `Propose`.
 
-    names: of the free parameters. arguments: of its constructor. seed: goes to the argument `seed_argument`, or to
-    `seed` if the constructor has it and nothing else was given. weight: the penalty of a violation of 1.
+    names: of the free parameters. arguments: of its constructor. seed: passed as the argument `seed_argument`, or else
+    as `seed`, if the constructor has it and `arguments` do not set it. weight: the penalty of a violation of 1.
 
     Raises:
         TrainingError: as searcher_class does; the class refuses its arguments or the space.

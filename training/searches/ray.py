@@ -4,7 +4,7 @@
     optuna   TPE, the tree-structured Parzen estimator (Bergstra et al. 2011; Watanabe 2023)
     ax       Bayesian optimisation with BoTorch as Ax configures it (Bakshy et al. 2018)
 
-Any other one has its import path as its name, and its part is in imported.py. What follows holds for the two above.
+Any other searcher is named by its import path (imported.py). The following is about the two above.
 
 What is common to them, and how they learn points that stopped early, is in models.py. A searcher is made for each
 point. It receives the earlier points as `points_to_evaluate` and their scores by `on_trial_complete`.
@@ -43,9 +43,9 @@ class RayChoice(ModelSettings):
         pattern=r"^(optuna|ax|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$",
         description="optuna, ax, or package.module:Class of a subclass of ray.tune.search.Searcher",
     )
-    arguments: dict[str, Any] = Field({}, description="of the constructor of package.module:Class")
+    arguments: dict[str, Any] = Field({}, description="arguments of the constructor of package.module:Class")
     seed_argument: str | None = Field(
-        None, description="the argument that takes the seed; none: `seed`, if the constructor has it"
+        None, description="the argument that receives the seed; none: `seed`, if the constructor has it"
     )
     violation_weight: float = Field(
         4.0, gt=0, description="penalty of missing the constraint by as much as its bound; ax does not use it"

@@ -111,7 +111,7 @@ Seed = Sequence[int]
 
 
 class NoMorePointsError(Exception):
-    """A search that learns has no further point, although its budget is not spent."""
+    """The searcher has no further point, although the budget of the search is not spent."""
 
 
 class SearchChoice(StudyPart):

@@ -34,7 +34,7 @@ class Dimension:
 
     @property
     def _shift(self) -> int:
-        """What values are raised by, so that their logarithm exists."""
+        """The number that is added to values, so that their logarithm exists."""
         return 0 if self.low else 1
 
     def value(self, position: float) -> int:
@@ -67,7 +67,7 @@ class Space:
         return tuple(d.name for d in self.dimensions)
 
     def holding(self, values: Mapping[str, int]) -> Space:
-        """The space in which these of its parameters are held. Values that it holds already must come last."""
+        """The space in which these of its parameters are held. Parameters that are held already must come last."""
         held = [(place, values[d.name]) for place, d in enumerate(self.dimensions) if d.name in values]
         return Space(tuple(d for d in self.dimensions if d.name not in values), (*held, *self.held))
 
@@ -102,8 +102,8 @@ def space_of(
     fixed: values of parameters that ensembles may contain and no search sets. They follow the tuned ones in a point.
 
     Raises:
-        TrainingError: a range for a parameter that is not tuned, a fixed value for another one than `given`, or values
-            outside the core's range.
+        TrainingError: a range for a parameter that is not tuned, a fixed value for a parameter of another kind than
+            `given`, or values outside the core's range.
     """
     tuned = {spec.name: spec for spec in algorithm.tuned}
     if not tuned:

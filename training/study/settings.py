@@ -193,8 +193,9 @@ class StudySettings(StudyPart):
 
     @property
     def registered(self) -> dict[str, str]:
-        """What defines its objective and its searches outside ccatune: packages with their versions, by kind, and the
-        digests of files, by class.
+        """The packages and files outside ccatune that define its objective and searches.
+
+        Packages have their versions, by kind. Files have their digests, by class.
 
         Raises:
             TrainingError: see RayChoice.versions.

@@ -91,7 +91,7 @@ def scaled(point: Point, names: Sequence[str], by_class: Sequence[str], scale: f
 class Study:
     """One study over the recordings that train; `unseen` ones only score the rows that were found.
 
-    executor, threads, address, tune_storage: where its searches run, and where Ray Tune keeps what it knows of them
+    executor, threads, address: where its searches run. tune_storage: where Ray Tune keeps their trials
     (training/evaluation/executors.py). trials: the points that the searches of a finished run evaluated, a row each
     (trials.py).
     """

@@ -98,8 +98,8 @@ def evaluate(
 ) -> None:
     """Run flows over whole recordings with an ensemble that they follow.
 
-    The table compares it with the best single parameter set of each target, and with the defaults. An ensemble without
-    delay targets, as one of R-TCP, is compared in its own states instead, as by `ccatune report states`.
+    The table compares it with the best single parameter set of each target, and with the defaults. For an ensemble
+    without delay targets, such as one of R-TCP, the command runs `ccatune report states` instead.
 
     \b
     Example:

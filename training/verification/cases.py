@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The cases on which a state is verified, as Mahimahi can run them.
+"""The cases on which a state is verified, in a form that Mahimahi can run.
 
-epochs    pieces of the recordings that did not train, filled up with training ones; round trips of even whole ms
-policed   a file behind a policer, in one connection, drawn for confirming. R carries it in at most the settings'
-          duration once the bucket is empty. Each direction of the path is held by half of the round trip and of a
-          jitter that changes in each ms, by delay-shell. DEVIATION: the access link has at most MOST_ACCESS_MBPS,
-          because several runs share a machine
+epochs    pieces of recordings that did not train, and training ones if these are too few; RTTs are even whole ms
+policed   a file behind a policer, in one connection, drawn for confirming. Once the bucket is empty, R carries the rest
+          in at most the settings' duration. delay-shell delays each direction of the path by half of the RTT and half
+          of a jitter, which changes every ms. DEVIATION: the access link has at most MOST_ACCESS_MBPS, because several
+          runs share a machine
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from training.workloads.policed import Policed
 
 MOST_ACCESS_MBPS = 40.0
 JITTER_PERIOD_S = 5.0
-LONGEST, SETTLING_S = 1.6, 3.0  # a file takes at most so many times as long as R takes for it, and so much more
+LONGEST, SETTLING_S = 1.6, 3.0  # most time of a run: LONGEST times the time that R takes for the file, plus SETTLING_S
 
 
 def kernel_cases(workload: Workload, state: State, *, runs: int, duration_s: float) -> list[Case]:
     """A case for each run. duration_s: measured time of a run, or the time for which R carries a file, at most."""
     if isinstance(workload, Policed):
-        # Every other one is two files, the second of which starts after the first: Mahimahi's flows start on time.
+        # Every other one has a second file that starts after the first. Flows over Mahimahi start at fixed times.
         found = workload.with_limit(state, limited=2 * runs, lifted=0, purpose="confirming")[::2]
         return [_file(case, duration_s=duration_s) for case in found]
     found = workload.cases([state], "confirming", Sample(maximum=runs))
@@ -41,7 +41,7 @@ def kernel_cases(workload: Workload, state: State, *, runs: int, duration_s: flo
 
 
 def as_simulated(case: Case) -> Case:
-    """The case with the path that Mahimahi provides, where details of the path decide how slow start ends."""
+    """The case, behind a policer with the path that Mahimahi provides: its details decide how slow start ends."""
     if case.group != "limited":
         return case
     return replace(case, scenario=path_of_mahimahi(case.scenario, runner="mahimahi"))

@@ -154,7 +154,7 @@ def require_runner(runner: RunnerName, cca: str) -> None:
 
 
 def on_kernel(runner: RunnerName, objectives: Sequence[Objective]) -> list[Objective]:
-    """The objectives, compared with the defaults alone where the runner's kernel lacks the unmodified algorithm."""
+    """The objectives. If the runner's kernel lacks the unmodified algorithm, they compare with the defaults alone."""
     if runner == "simulator":
         return list(objectives)
     has = (guest.guest_runner() if runner == "vm" else host.host_runner()).algorithms
@@ -182,7 +182,7 @@ def made_with(runner: RunnerName, cca: str) -> dict[str, str]:
 def _tally_json(scenario: Scenario, qos: QoS) -> dict[str, Any]:
     """The counts of a run. Delays: (bin, packets) of each bin of compact_edges_us() that has packets.
 
-    A file that was not complete at the end of the run counts as complete then, with the bytes that had arrived.
+    A file that was not complete at the end of the run counts as complete at that time, with the bytes that arrived.
     """
     duration_s = scenario.duration_s - scenario.warmup_s
     goodput_bytes = round(qos.goodput_mbps * 125_000 * duration_s)

@@ -5,7 +5,7 @@ The finalists of a state and class are the row that the search found, and the be
 the cases of the last stage, of: the state's points in all stages, the single set, and the rows of both neighbours on
 the first axis.
 
-Behind policers the single set is a finalist, and the defaults run, too, because the objective compares with them.
+Behind policers the single set is a finalist. The defaults also run, because the objective compares with them.
 
 Each finalist runs on the same cases (cases.py), so that differences are of pairs. The simulator runs them, too.
 

@@ -18,8 +18,8 @@
 //   B    0, 1/100, ... 1 of the room
 //   C    1/100, 2/100, ... 1 of the top bitrate; with a chunk in the buffer, faster downloads stall no plan
 //
-// The table does not know the video: each chunk has its nominal size, bitrate times playing time, and N more follow.
-// An entry is computed when it is looked up, because a session needs few of them.
+// The table does not depend on the sizes of a video's chunks. It assumes nominal sizes, bitrate times playing time, and
+// that N chunks remain. An entry is computed when it is looked up, because a session needs few of them.
 //
 // DEVIATION: The start-up time is not optimised.
 // Playing begins with the first chunk, whose bitrate is given.

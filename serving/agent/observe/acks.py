@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Samples of single ACKs, from a BPF program in the kernel (kmod/bpf/acks.bpf.c).
 
-`ccatune-bpf acks` attaches the program, and hands its samples over on request. It ends with this process, however this
-one ends, because its standard input closes; the kernel then removes the program. Layouts: kmod/bpf/acks.h.
+`ccatune-bpf acks` attaches the program, and returns its samples on request. However this process ends, `ccatune-bpf`
+ends with it, because its standard input closes. The kernel then removes the program. Layouts: kmod/bpf/acks.h.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COMMAND = struct.Struct("=QQ")
 _RECORD = struct.Struct("=5Q13I4xQI4x3Q2I40sB7x16s")
 _RATE = 16  # among the columns
 _DRAIN, _REFUSE = 0, 1
-# Loading waits for the kernel's verifier, and both for a processor.
+# The kernel's verifier delays the start, and a busy machine delays both.
 _START_S, _ANSWER_S = 60.0, 10.0
 _LEAST_RING_BYTES, _MOST_RING_BYTES = 1 << 16, 1 << 28
 _HEAD_OF_RECORD_BYTES = 8  # in the ring
@@ -65,7 +65,7 @@ def _ack(values: tuple[int, ...]) -> Ack:
 
 
 class Acks:
-    """The running program. One thread may use it. All methods raise ObserveError where it fails.
+    """The running program. One thread may use it. All methods raise ObserveError if the program fails.
 
     over_limit, lost: ACKs that were not sampled since the start, by cause, as of the last `drain`.
     """
@@ -73,7 +73,7 @@ class Acks:
     def __init__(self, *, share: float, most_per_s: int, every_s: float, ports: Sequence[int] = ()) -> None:
         """Start it. share: of the connections, over 0 to 1. every_s: about the time between two calls of `drain`.
 
-        most_per_s: samples in a second; those beyond are left out. ports: local ports, none for all.
+        most_per_s: most samples in a second; further ACKs are not sampled. ports: local ports, none for all.
         """
         self.over_limit = self.lost = 0
         program = find_program()
@@ -85,7 +85,7 @@ class Acks:
         needed_bytes = 2 * most_per_s * every_s * (_RECORD.size + _HEAD_OF_RECORD_BYTES)
         ring_bytes = min(max(1 << int(needed_bytes).bit_length(), _LEAST_RING_BYTES), _MOST_RING_BYTES)
         numbers = [hashes_of(share) - 1, most_per_s, ring_bytes, *ports]
-        # Not in our group: a Ctrl-C at the terminal must not end it before the last samples are read.
+        # In a session of its own: a Ctrl-C at the terminal must not end it before the last samples are read.
         self._process = subprocess.Popen(
             [str(program), "acks", *map(str, numbers)], bufsize=0, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -150,7 +150,7 @@ def _options(function: _Function) -> _Function:
         click.option("--seconds", type=_FiniteRange(0, _MOST_S, min_open=True), help="Stop after so many seconds."),
         click.option("--stdout", "to_stdout", is_flag=True, help="Print the samples, and write no files."),
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-        click.option("--unit", is_flag=True, help="Print the systemd unit, with --acks its rights, too, and exit."),
+        click.option("--unit", is_flag=True, help="Print the systemd unit (with --acks its rights, too), and exit."),
     ]  # fmt: skip
     for option in reversed(options):
         function = option(function)

@@ -57,7 +57,7 @@ _HASHES: Final = 1 << 64
 
 
 def hashes_of(share: float) -> int:
-    """Return below which hash a share of the connections is, 0 to 1."""
+    """Return the bound below which the hashes of this share (0 to 1) of the connections are."""
     return round(share * _HASHES)
 
 

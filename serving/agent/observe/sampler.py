@@ -63,7 +63,7 @@ def missing_columns(info_bytes: int, *, has_acks: bool = False) -> list[str]:
 def row_of(looked: Looked, *, last_rtt_us: int = 0) -> tuple[int, ...]:
     """Return a value for each column. A column that this kernel does not have is 0.
 
-    last_rtt_us: of the last sample of an ACK, as tcp_info does not have it.
+    last_rtt_us: that of the last sample of an ACK, because tcp_info does not have it.
     """
     values = list(_IN_ORDER(_INFO.unpack_from(looked.info.ljust(_INFO.size, b"\0"))))
     values[_APP_LIMITED] &= 1
@@ -111,8 +111,8 @@ class Counts:
 
     matching: connections in the last list. present: those that are sampled. flows: all that were. samples: times that
     one was looked at. skipped: times that could not be kept. new, opened, left_out: see kmod/observations.py.
-    acks: samples of ACKs. acks_over_limit, acks_lost: ACKs that were not sampled because of the limit, and because the
-    samples before them were not read in time.
+    acks: samples of ACKs. acks_over_limit, acks_lost: ACKs that were not sampled because of the limit, or because
+    earlier samples were not read in time.
     """
 
     matching: int = 0
@@ -153,7 +153,7 @@ class Sink(Protocol):
 class Sampler:
     """Samples until it is stopped. begin: makes the sink once the first connection was read, from its tcp_info.
 
-    acks: samples of single ACKs, which are written between the others, in the order of their times.
+    acks: the source of samples of single ACKs. All samples are written in the order of their times.
 
     Raises ObserveError where the kernel does not answer, and OSError where a file cannot be written.
     """
@@ -214,7 +214,7 @@ class Sampler:
         chosen = list(self._chosen.values())
         time_us = self._now_us()
         answers = self._diag.look([one.found for one in chosen])
-        # An ACK after this time may be in the answers. Its own sample has it, too.
+        # The answers may contain an ACK after this time, which also has a sample of its own.
         later = self._take_acks(time_us)
         self._tick(time_us)
         for one, looked in zip(chosen, answers, strict=True):
@@ -248,7 +248,7 @@ class Sampler:
         one = self._chosen.get(ack.cookie)
         if one is None and not self._is_admitted(ack):
             return
-        # The last ACK before a pause is learnt of after the pause. The sample of all connections has it already.
+        # The last ACK before a pause is sampled only after the pause. The sample of all connections has it already.
         if one is not None and ack.time_us <= self._sampled_us:
             return
         self._tick(ack.time_us - self._begun_ns // 1000)
@@ -341,7 +341,7 @@ class Sampler:
         return not self._is_refused(one, looked.algorithm) and bool(looked.info) and looked.state in SENDING_STATES
 
     def _is_refused(self, one: Found, algorithm: str) -> bool:
-        """Whether its ends or its algorithm are not to be sampled, which is noted."""
+        """Whether the filters exclude its ends or its algorithm. If so, it is not looked at again."""
         sampling = self._sampling
         is_refused = (not sampling.has_loopback and any(map(is_of_this_machine, one.addresses))) or (
             bool(sampling.algorithms) and algorithm not in sampling.algorithms
