@@ -29,7 +29,7 @@ from training.intervals import LEAST_SEEDS, drawn_rows, interval_95, interval_of
 
 WIDTH = 118
 BOOTSTRAP_SEED = 1
-UNVALIDATED = "*"  # follows the name of an algorithm that no kernel here has
+UNVALIDATED = "*"  # follows the name of an algorithm whose original no kernel here has
 
 
 def _enough(seeds: int) -> int:
@@ -157,7 +157,7 @@ class Statement(Generic[V_contra]):
 
     @property
     def unvalidated(self) -> bool:
-        """Whether it is about an algorithm that no kernel here has."""
+        """Whether it is about an algorithm whose original no kernel here has."""
         return "BBRv3" in self.words
 
 

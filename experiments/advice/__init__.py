@@ -163,7 +163,7 @@ def _print(rows: Sequence[Row], right: int) -> None:
     columns = ("cases", "", "within\n3 %", "median\nregret", "90th", "worst")
     print_table([Column(columns[0]), *(Column(name, "right") for name in columns[1:]), Column("advised")], cells)
     validated = sum(row.regret_validated <= MOST_REGRET for row in rows)
-    for count, of in ((right, "the best"), (validated, "the best but BBRv3, which no kernel here has")):
+    for count, of in ((right, "the best"), (validated, "the best, without the unvalidated BBRv3")):
         low, high = wilson_95(count, len(rows))
         echo(f"\n{count} of {len(rows)} within {MOST_REGRET:.0%} of {of}: {count / len(rows):.1%}, "
              f"95 % interval {low:.1%} to {high:.1%}")  # fmt: skip

@@ -110,7 +110,7 @@ RTCP = Campaign(
 
     They are about policing, files, detection, transfers, connections and videos. A figure is a mean with its 95 %
     interval. A figure that differs from the statement is marked with !. BBRv3 is unvalidated, because no kernel here
-    has it. docs/rtcp.md gives the differences and their reasons. The whole campaign takes long; --only, --seeds and
+    has its authors' version. docs/rtcp.md explains the differences. The whole campaign takes long; --only, --seeds and
     --runs shorten it. If it is interrupted, it continues where it stopped.
 
     \b

@@ -74,7 +74,8 @@ static int load_acks(struct reading *r, u32 ring_bytes)
 {
 	int err;
 
-	r->object = bpf_object__open_mem(object_acks, (size_t)(object_acks_end - object_acks), NULL);
+	r->object = bpf_object__open_mem(object_acks, (size_t)(object_acks_end - object_acks),
+					 NULL);
 	r->most = ring_bytes / sizeof(*r->records);
 	r->records = calloc(r->most, sizeof(*r->records));
 	if (!r->object || !r->records)

@@ -22,7 +22,7 @@ static const char usage[] =
 	"  acks HASH RATE RING PORT... samples of ACKs, in binary: `ccatune observe --acks` runs this\n"
 	"\n"
 	"ALGORITHM is one of %s.\n"
-	"bbr, bbr3, cubic and vegas are registered as ccatune_bbr and so on: they are not the kernel's.\n"
+	"bbr, bbr3, cubic and vegas are registered as ccatune_bbr etc.: they are not the kernel's.\n"
 	"FILE is parameters, settings, ensemble, status, flows or recording (docs/proc.md, docs/bpf.md).\n"
 	"\n"
 	"Maps are pinned below DIR [" DEFAULT_PINS ", or CCATUNE_BPF_PINS], so that a table outlives\n"
