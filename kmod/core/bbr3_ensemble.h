@@ -6,8 +6,8 @@
  *   axes    throughput level (PQSA eq. 1), least RTT of the connection
  *   delay   RTT sample - least RTT. BBR's own RTTmin contains the queue while PROBE_RTT drains it.
  *
- * Epoch 0 lasts until the pipe has been full. A row that has another time between probes
- * takes effect with the next probe.
+ * Epoch 0 lasts until the pipe has been full. If a row has another time between probes, this
+ * applies from the next probe on.
  */
 #ifndef CCA_BBR3_ENSEMBLE_H
 #define CCA_BBR3_ENSEMBLE_H

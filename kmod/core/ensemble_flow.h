@@ -36,8 +36,8 @@ CCA_FN void ens_flow_init(struct ens_flow *f, const struct cca_start *start, u8 
 }
 
 /*
- * For an algorithm that forgets its minimum RTT, as CUBIC does after a timeout, and BBR when it is
- * old: the least RTT of the connection, and the delay above it. min_rtt_us: 0 is unknown.
+ * The least RTT of the connection, and the delay above it, for algorithms that forget their own
+ * minimum RTT: CUBIC does after a timeout, and BBR when it is old. min_rtt_us: 0 is unknown.
  */
 CCA_FN void ens_note_rtt(u32 *min_rtt_us, u32 rtt_us)
 {

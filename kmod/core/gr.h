@@ -24,8 +24,8 @@
  *           cca_rate_window). A burst after a gap lasts at most W or RTTmin / 4.
  *   RTT     is the mean of the samples in the interval, so it does not depend on which
  *           sample came last. An interval continues until it has a sample.
- *   share   The rule multiplies the rates of all flows that share a queue alike, and leaves
- *           them as they are between T/2 and T. Unequal shares therefore stay unequal.
+ *   share   By the rule, all flows that share a queue multiply their rates by the same
+ *           factor, or keep them between T/2 and T. Unequal shares therefore stay unequal.
  *           With g = share_gain_pct / 100 above 0, T grows by g (RTTmin + T) / sqrt(w),
  *           and the rate between the thresholds grows at this pace, too. w is the packets
  *           that B carries in RTTmin + T, so that each flow adds g sqrt(w) packets in a
@@ -174,8 +174,8 @@ CCA_FN void gr_drain(struct gr_state *s, const struct gr_params *p, const struct
 /* --- the rule of section III-A -------------------------------------------- */
 
 /*
- * The square root, rounded down; value: at most CCA_MAX_PKTS. It has no branches, because
- * BPF's verifier would follow each of their combinations.
+ * The square root, rounded down. value: at most CCA_MAX_PKTS. The function has no branches,
+ * because BPF's verifier would follow each of their combinations.
  */
 CCA_FN u32 gr_square_root(u64 value)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * R-TCP: the cap that keeps a flow within the rate limiter that rtcp_detect.h has found (R-TCP
- * 2026, section 5). rtcp_probing.h has the phases, and says when a flow is in which. This state
- * belongs to a flow; the limiter, its tokens e and the lock belong to the client.
+ * 2026, section 5). rtcp_probing.h decides in which phase a flow is. This state belongs to a flow;
+ * the limiter, its tokens e and the lock belong to the client.
  *
  *   cwnd   <= R / g sRTT, probing (1 + gamma) R / g sRTT         (14, 15)
  *   pacing <= R / g, probing (1 + gamma) R / g                   (16, 17)
@@ -10,13 +10,13 @@
  *   verifying: no cap while in flight < max(e, R / g sRTT) + noise + 2 packets
  *   g: the client's flows that have data for R / g sRTT or more  (22)
  *
- * The parameter `act` 0 leaves all packets to the base algorithm: R-TCP only observes. The
- * parameter `probing` 1 is the paper's own cap; the deviations marked (0) are then not in force.
+ * With the parameter `act` 0 R-TCP only observes, and the base algorithm decides about all packets.
+ * With `probing` 1 the cap is the paper's. Deviations marked (0) apply to `probing` 0 only.
  *
  * DEVIATION: equation 21 applies to every transfer, not only from the second on. Otherwise the
  * bandwidth that the cap leaves unused would be lost, and a limit that was lifted would look like
- * a full bucket. A window that is rounded down would also lower R itself: A(t) falls below the
- * line, which a larger B and a smaller R fit better, and the cap follows R.
+ * a full bucket. A window that is rounded down would also lower the estimate of R: A(t) falls below
+ * the line, a larger B with a smaller R fits it better, and the cap follows R.
  * DEVIATION: in equation 21 e must also exceed the packets in flight, because A(t) does not include
  * them.
  * DEVIATION: equation 21 compares e with R / g sRTT, where the paper has R: each flow has a share.

@@ -352,7 +352,7 @@ CCA_FN void rtcp_note_refusal(struct rtcp_client *c, u32 lost_pkts)
 	c->refused_at = rtcp_refusal_stamp(c);
 }
 
-/* Whether the parameter `probing` asks for the paper's conditions, cap and probes. */
+/* Whether the parameter `probing` selects the paper's conditions, cap and probes. */
 CCA_FN bool rtcp_is_papers(const struct rtcp_params *p)
 {
 	return p->probing != 0;
@@ -389,8 +389,8 @@ CCA_FN bool rtcp_is_unchanged(const struct rtcp_client *c, u64 q20s, u64 passed_
 /*
  * Returns true if both conditions of section 4.3 have held for epsilon rounds and for a share of
  * the transfer. A client that is not yet limited must also have had RTCP_REFUSALS refusals in that
- * time. With the paper's
- * probing neither the share nor the refusals count. Overflow: 16 x 2^41.
+ * time. With the paper's probing neither the share nor the refusals are required.
+ * Overflow: 16 x 2^41.
  */
 CCA_FN bool rtcp_has_converged(struct rtcp_client *c, const struct rtcp_params *p, u64 q20s)
 {

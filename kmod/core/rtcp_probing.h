@@ -10,11 +10,11 @@
  *      ^                |   three rounds unchanged                  |   three rounds unchanged
  *      +----------------+------------------------------------------+
  *
- *   A limit whose R is above theta R_h clears the client for good (rtcp_detect.h). There is no
- *   other end of a limit, and a connection to a known client is capped from its first packet on.
- *   CHOICE: eta rounds pass under the cap, before the three rounds of a probe.
+ *   A limit ends only if R rises above theta R_h, and the client is then cleared (rtcp_detect.h).
+ *   A connection to a limited client is capped from its first packet on.
+ *   CHOICE: the eta rounds are those under the cap, without the three rounds of a probe.
  *
- * probing 0, all of which is a deviation from the paper:
+ * probing 0, this project's. All of its differences from the above are deviations:
  *
  *        eta rounds, or more                    {B, R} has changed
  *   CAPPED ----------------> PROBING (1 + gamma) ------------------> LIFTED ----------> FREE
@@ -242,8 +242,8 @@ CCA_FN void rtcp_own_step(struct rtcp_flow *f, struct rtcp_client *c, const stru
 }
 
 /*
- * A step with probing 1. Loss plays no role. A phase of the other machine, which was in force when
- * the parameter changed, ends like a probe.
+ * A step with probing 1, in which losses have no effect. If the parameter has changed, the flow may
+ * be in a phase of the other machine, which then ends like a probe.
  */
 CCA_FN void rtcp_paper_step(struct rtcp_flow *f, struct rtcp_client *c,
 			    const struct rtcp_params *p, bool changed)
