@@ -135,8 +135,8 @@ def compared(rows: Sequence[Mapping[str, Any]], *, cca: str) -> list[str]:
         for name, point in zip(shares, (chosen, single, None), strict=True):
             own = [_share(run["kernel"], cca, is_default=point is None) for run in (point or chosen)["runs"]]
             shares[name] = np.append(shares[name], own)
-    lines = [f"retransmissions on the kernel, 1: the unmodified algorithm's; "
-             f"{counted(len(shares['the table']), 'run')} of each:",
+    lines = [f"retransmissions on the kernel, as a multiple of the unmodified algorithm's "
+             f"({counted(len(shares['the table']), 'run')} of each):",
              *(f"    {name} {its.mean():.3f}" for name, its in shares.items())]  # fmt: skip
     table, *others = shares.values()
     for name, its in zip(list(shares)[1:], others, strict=True):

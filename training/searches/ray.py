@@ -54,7 +54,7 @@ class RayChoice(ModelSettings):
     @model_validator(mode="after")
     def _only_imported_ones_have_arguments(self) -> RayChoice:
         if ":" not in self.searcher and (self.arguments or self.seed_argument):
-            raise ValueError(f"expected arguments with package.module:Class alone, got them with {self.searcher}")
+            raise ValueError(f"expected arguments only with package.module:Class, got them with {self.searcher}")
         return self
 
     def versions(self) -> dict[str, str]:

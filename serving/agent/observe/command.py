@@ -170,8 +170,8 @@ def observe(
     losses, and what limited the sender. This needs no module and no special rights. Addresses are cut to a prefix.
     With --acks a BPF program also samples these connections at each ACK. This needs ccatune-bpf and the capabilities
     CAP_BPF and CAP_PERFMON.
-    Connections that live less than --find-s may be missed. The result says how many connections began meanwhile on
-    this server, and how many of them were found.
+    Without --acks, connections that live less than --find-s may be missed. The result says how many connections began
+    meanwhile on this server, and how many of them were found.
 
     \b
     Examples:
