@@ -300,7 +300,7 @@ def test_picture_is_written_and_named(capsys: Capture, tmp_path: Path) -> None:
         ("--rate-mbps 2 --buffer 12", "--buffer: expected such as 1000pkts or 1500000bytes, got 12"),
         ("--rate-mbps 2 --buffer 12bytes", "link.buffer_bytes: expected greater than or equal to 1500, got 12"),
         ("--rate-mbps 2 --param x", "--param: expected such as bandwidth_window_us=60000, got x"),
-        ("--rate-mbps 2 --param x=1", "tracking_most_pct), got x"),
+        ("--rate-mbps 2 --param x=1", "share_gain_pct), got x"),
         ("--rate-mbps 2 --cca tahoe", "'rtcp_cubic', 'rtcp_bbr', 'rtcp_bbr3', 'vegas', 'sira' or 'fixed', got 'tahoe'"),
         ("--rate-mbps 2 --delay-class 50ms", "flows.0.delay_class: expected an ensemble beside it, got none"),
         ("--rate-mbps 2 --ensemble none.json", "none.json: cannot be read (No such file or directory)"),

@@ -232,7 +232,7 @@ def test_table_of_verified_points() -> None:
              "runs": [{"late_share": 0.123}]}  # fmt: skip
     row = {"state": [12, 34], "class": 0, "chosen": 0, "finalists": [point] * 2, "outcome": "confirmed",
            "kernel_over_simulator": dict.fromkeys(("throughput_mbps", "delay_ms"), (1.01, 0.98, 1.04))}  # fmt: skip
-    lines = table([row], ["at most 200 ms of p95"], {"kernel": "6.12.0", "runner": "mahimahi"})
+    lines = table([row], ["at most 200 ms of p95"], {"kernel": "6.12.0", "runner": "mahimahi"}, cca="gr")
     text = "\n".join(lines)
     require_table(text, ["state", "target", "point from", "Mbit/s", "ms", "late"], rows=2, ends=["12345.6!  12.3 %"])
     require_table(text, ["outcome", "throughput", "delay"], rows=1, ends=["1.01 (0.98-1.04)  1.01 (0.98-1.04)"])

@@ -92,7 +92,7 @@ def test_a_job_is_queued_leased_reported_on_and_ends_with_a_published_ensemble(a
 @pytest.mark.parametrize(
     ("changes", "status", "words"),
     [
-        ({"study": "nope"}, 404, "study: expected one of gr, gr-ax"),
+        ({"study": "nope"}, 404, "study: expected one of bbr, bbr3"),
         ({"study": "../serving/local"}, 422, "body.study"),
         ({"datasets": ["secret"]}, 404, "datasets: expected some of made, got secret"),
         ({"seed": 2**63}, 422, "body.seed"),

@@ -147,7 +147,7 @@ def test_the_report_says_in_how_many_states_rows_hold(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["evaluate"], *(["report", name] for name in ("robustness", "synthetic"))],
+    [["evaluate", "--levels"], *(["report", name] for name in ("robustness", "synthetic"))],
 )
 def test_reports_on_delay_targets_refuse_another_objective_before_traces_are_read(
     trained: Ensemble, tmp_path: Path, words: list[str]
