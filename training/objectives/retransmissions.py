@@ -38,6 +38,7 @@ from training.workloads.case import Purpose
 from training.workloads.policed import KINDS, Kind
 
 LEAST_RETRANSMITTED_PKTS = 10
+PAPER = {"probing": 1}  # the setting of R-TCP 2026, section 6.1; all other parameters are the defaults
 
 
 class RetransmissionSettings(ClasslessSettings):

@@ -128,13 +128,15 @@ def compared(rows: Sequence[Mapping[str, Any]], *, cca: str) -> list[str]:
 
     The ratios are of the means over all runs of all rows, with their 95 % intervals.
     """
-    shares = {"the table": np.array([]), "the single set": np.array([]), "the defaults": np.array([])}
+    names = ("the table", "the single set", "the defaults", "the paper's setting")
+    shares = {name: np.array([]) for name in names}
     for row in rows:
         chosen = row["finalists"][row["chosen"]]
         single = next((one for one in row["finalists"] if "single" in one["from"]), chosen)
-        for name, point in zip(shares, (chosen, single, None), strict=True):
-            own = [_share(run["kernel"], cca, is_default=point is None) for run in (point or chosen)["runs"]]
-            shares[name] = np.append(shares[name], own)
+        beside = [run["kernel"]["references"] for run in chosen["runs"]]
+        own = [[run["kernel"]["retransmitted_pkts"] for run in one["runs"]] for one in (chosen, single)]
+        for name, pkts in zip(names, (*own, [its[cca] for its in beside], row["paper"]), strict=True):
+            shares[name] = np.append(shares[name], np.array(pkts) / [_unmodified(its, cca) for its in beside])
     lines = [f"retransmissions on the kernel, as a multiple of the unmodified algorithm's "
              f"({counted(len(shares['the table']), 'run')} of each):",
              *(f"    {name} {its.mean():.3f}" for name, its in shares.items())]  # fmt: skip
@@ -145,13 +147,9 @@ def compared(rows: Sequence[Mapping[str, Any]], *, cca: str) -> list[str]:
     return lines
 
 
-def _share(figures: Mapping[str, Any], cca: str, *, is_default: bool) -> float:
-    """The retransmissions of a run, or of the defaults on its case, over those of the unmodified algorithm there."""
-    references = figures["references"]
-    own = references[cca] if is_default else figures["retransmitted_pkts"]
-    # Where the kernel lacks the unmodified algorithm, the defaults take its place.
-    unmodified = next((pkts for name, pkts in references.items() if name != cca), references[cca])
-    return float(own / max(unmodified, LEAST_PKTS))
+def _unmodified(references: Mapping[str, float], cca: str) -> float:
+    """The retransmissions of the unmodified algorithm, or of the defaults where the kernel lacks it."""
+    return max(next((pkts for name, pkts in references.items() if name != cca), references[cca]), LEAST_PKTS)
 
 
 def draw(rows: Sequence[Mapping[str, Any]], *, path: Path) -> None:

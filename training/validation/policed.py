@@ -47,7 +47,7 @@ from training.errors import TrainingError
 from training.evaluation.runner import CaseRunner
 from training.intervals import LEAST_SEEDS, student_t95, wilson_95
 from training.objectives import RetransmissionSettings, Tally, ratio_error
-from training.objectives.retransmissions import LeastRetransmissions, goodput_shares, retransmitted_shares
+from training.objectives.retransmissions import PAPER, LeastRetransmissions, goodput_shares, retransmitted_shares
 from training.study.ensemble import require_singles
 from training.study.settings import StudySettings
 from training.study.study import setting_of
@@ -55,7 +55,6 @@ from training.validation.states import places_of
 from training.workloads import Case, Policed, PolicedSettings
 
 SCHEMES = ("learned", "paper", "single")
-PAPER = {"probing": 1}
 Values = NDArray[np.float64]
 Tallies = dict[str, list[Tally]]
 

@@ -5,7 +5,7 @@ The finalists of a state and class are the row that the search found, and the be
 the cases of the last stage, of: the state's points in all stages, the single set, and the rows of both neighbours on
 the first axis.
 
-Behind policers the single set is a finalist. The defaults also run, because the objective compares with them.
+Behind policers the single set is a finalist. The defaults and the setting of the paper run beside the finalists.
 
 Each finalist runs on the same cases (cases.py), so that differences are of pairs. The simulator runs them, too.
 
@@ -27,6 +27,7 @@ from training.evaluation.evaluator import Evaluator, Request
 from training.evaluation.runner import CaseRunner
 from training.evaluation.tasks import Part
 from training.objectives import Objective, Pool, Tally, percentile_us
+from training.objectives.retransmissions import PAPER, LeastRetransmissions
 from training.searches import Found, Point
 from training.verification.cases import as_simulated, kernel_cases
 from training.verification.choice import Choice, choose, quantile_of, ratio_95
@@ -102,7 +103,9 @@ class Verification:
             parts[name] = replace(parts[name], found=tuple(found))
             kept = [[runs[self._run_name(contest.state, self._trial(p), n)] for n in range(len(its))] for p in points]
             sides = {"simulator": self._simulated(its, points), "kernel": real}
-            rows.append(self._row(contest, choice, sides, kept))
+            paper = [runs[self._run_name(contest.state, one, n)]["tally"]["retransmitted_pkts"]
+                     for one in self._papers(contest) for n in range(len(its))]  # fmt: skip
+            rows.append({**self._row(contest, choice, sides, kept), **({"paper": paper} if paper else {})})
         s = self._study.settings
         return parts, {
             **made_with(self._settings.runner, s.cca),
@@ -138,7 +141,7 @@ class Verification:
             requests = [Request(point, self._training[delay_class]) for point in others]
             scores = Evaluator(self._runner, cases, rounds=(1.0,)).evaluate(requests) if others else []
             ranked = sorted(map(Found, others, scores), key=lambda found: found.score.rank)
-            if self._study.settings.cca in self._plain[delay_class].references:
+            if isinstance(self._plain[delay_class], LeastRetransmissions):
                 # The defaults run anyway: the table, the single set and the defaults are compared on the kernel.
                 ranked.sort(key=lambda found: self._single not in origins[found.point])
             found = [row, *ranked][: self._settings.finalists]
@@ -177,7 +180,8 @@ class Verification:
                 if name.startswith(PREFIX) and part["made_with"] == versions}  # fmt: skip
         tasks: dict[str, VerifyTask] = {}
         for contest in contests:
-            for trial in [*(self._trial(each.found.point) for each in contest.finalists), *self._rivals(contest)]:
+            finalists = [self._trial(each.found.point) for each in contest.finalists]
+            for trial in [*finalists, *self._rivals(contest), *self._papers(contest)]:
                 name = self._task_name(contest.state, trial)
                 scenarios = tuple(case.scenario for case in cases[contest.state])
                 missing = tuple(n for n in range(len(scenarios)) if f"{name}-{n}" not in runs)
@@ -199,6 +203,11 @@ class Verification:
     def _rivals(self, contest: Contest) -> list[Trial]:
         """The algorithms, with their defaults, that the objective of a class compares with."""
         return [Trial(name) for name in self._plain[contest.delay_class].references]
+
+    def _papers(self, contest: Contest) -> list[Trial]:
+        """The setting of R-TCP's paper, behind policers; it is compared with, and not chosen."""
+        is_policed = isinstance(self._plain[contest.delay_class], LeastRetransmissions)
+        return [Trial(self._study.settings.cca, PAPER)] if is_policed else []
 
     def _tallies(self, contest: Contest, point: Point, cases: Sequence[Case], runs: Mapping[str, Any]) -> list[Tally]:
         """The runs of a point, with those of the algorithms that it is compared with, in the order of the cases."""

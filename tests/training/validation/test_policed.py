@@ -19,10 +19,11 @@ from training.cli import train
 from training.errors import TrainingError
 from training.intervals import student_t95
 from training.objectives import RetransmissionSettings
+from training.objectives.retransmissions import PAPER
 from training.reports.cli import report
 from training.study import Study
 from training.validation.command import evaluate
-from training.validation.policed import PAPER, SCHEMES, SchemeComparison, ratio, validate_policed
+from training.validation.policed import SCHEMES, SchemeComparison, ratio, validate_policed
 from training.workloads.epochs import default_values
 
 UNSEEN = [recording("c", seed=3, dataset="made-validation")]

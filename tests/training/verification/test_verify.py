@@ -188,6 +188,8 @@ def test_policed_rows_are_compared_with_the_single_set_and_the_defaults(tmp_path
     shares = [run["kernel"]["references"]["rtcp_bbr"] / max(run["kernel"]["references"]["bbr"], 10)
               for run in chosen["runs"]]  # fmt: skip
     assert f"the defaults {np.mean(shares):.3f}" in shown
+    assert len(row["paper"]) == 2
+    assert "the table over the paper's setting: " in shown
 
 
 def test_this_machines_kernel_runs_a_policed_file(program: None) -> None:
