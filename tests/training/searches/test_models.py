@@ -183,7 +183,7 @@ def test_a_suggestion_outside_of_the_space_ends_the_search(xs: list[Any], says: 
 
 
 def test_only_an_imported_class_has_arguments() -> None:
-    with pytest.raises(ValueError, match=r"arguments with .* alone, got them with optuna"):
+    with pytest.raises(ValueError, match=r"expected arguments only with .* got them with optuna"):
         RayChoice(kind="ray", searcher="optuna", arguments={"seed": 1})
     with pytest.raises(ValueError, match="should match pattern"):
         RayChoice(kind="ray", searcher="hyperopt")
