@@ -164,7 +164,7 @@ def _kept(results: RtcpResults, cells: list[tuple[str, str]], pair: tuple[Cca, C
 
 
 def _qoe_range(results: RtcpResults, place: str, cca: Cca) -> Values:
-    """The highest QoE of an ABR less the lowest one behind an operator, in Mbit/s, seed by seed."""
+    """Difference between the highest and the lowest QoE of the ABRs behind an operator, in Mbit/s, for each seed."""
     values: Values = np.ptp([cell(results, *at, cca, "qoe") for at in _cells(results) if at[0] == place], axis=0)
     return values
 
