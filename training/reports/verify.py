@@ -81,8 +81,19 @@ def table(
         "kernel over simulator, with the 95 % interval:",
         *table_lines(ratios, [(*_place(row, classes), row["outcome"], *_ratios(row, rows)) for row in rows]),
         *summary(rows),
-        *(compared(rows, cca=cca) if is_policed(rows) else ()),
+        *_comparisons(rows, classes, cca=cca),
     ]  # fmt: skip
+
+
+def _comparisons(rows: Sequence[Mapping[str, Any]], classes: Sequence[str], *, cca: str) -> Iterator[str]:
+    """The table beside what its objective compares with, where it compares with anything."""
+    if is_policed(rows):
+        yield from compared(rows, cca=cca)
+        return
+    for number, target in enumerate(classes):
+        its = [row for row in rows if row["class"] == number]
+        if its and its[0]["finalists"][0]["runs"][0]["kernel"]["references"]:
+            yield from compared_delays(its, target)
 
 
 def _place(row: Mapping[str, Any], classes: Sequence[str]) -> tuple[str, str]:
@@ -128,28 +139,59 @@ def compared(rows: Sequence[Mapping[str, Any]], *, cca: str) -> list[str]:
 
     The ratios are of the means over all runs of all rows, with their 95 % intervals.
     """
-    names = ("the table", "the single set", "the defaults", "the paper's setting")
-    shares = {name: np.array([]) for name in names}
-    for row in rows:
-        chosen = row["finalists"][row["chosen"]]
-        single = next((one for one in row["finalists"] if "single" in one["from"]), chosen)
-        beside = [run["kernel"]["references"] for run in chosen["runs"]]
-        own = [[run["kernel"]["retransmitted_pkts"] for run in one["runs"]] for one in (chosen, single)]
-        for name, pkts in zip(names, (*own, [its[cca] for its in beside], row["paper"]), strict=True):
-            shares[name] = np.append(shares[name], np.array(pkts) / [_unmodified(its, cca) for its in beside])
+    key = "retransmitted_pkts"
+    own, beside = _on_kernel(rows)
+    # Without the unmodified algorithm on the kernel the defaults take its place.
+    unmodified = [max(next((its[key] for name, its in run.items() if name != cca), run[cca][key]), LEAST_PKTS)
+                  for run in beside]  # fmt: skip
+    pkts = {name: [run[key] for run in runs] for name, runs in own.items()}
+    pkts["the defaults"] = [run[cca][key] for run in beside]
+    pkts["the paper's setting"] = [each for row in rows for each in row["paper"]]
+    shares = {name: np.array(its) / unmodified for name, its in pkts.items()}
     lines = [f"retransmissions on the kernel, as a multiple of the unmodified algorithm's "
-             f"({counted(len(shares['the table']), 'run')} of each):",
+             f"({counted(len(beside), 'run')} of each):",
              *(f"    {name} {its.mean():.3f}" for name, its in shares.items())]  # fmt: skip
     table, *others = shares.values()
-    for name, its in zip(list(shares)[1:], others, strict=True):
-        fewer, half = ratio(table, its)
-        lines.append(f"    the table over {name}: {fewer:.3f} ({fewer - half:.3f}-{fewer + half:.3f})")
+    lines += [
+        f"    the table over {name}: {_over(table, its)}" for name, its in zip(list(shares)[1:], others, strict=True)
+    ]
     return lines
 
 
-def _unmodified(references: Mapping[str, float], cca: str) -> float:
-    """The retransmissions of the unmodified algorithm, or of the defaults where the kernel lacks it."""
-    return max(next((pkts for name, pkts in references.items() if name != cca), references[cca]), LEAST_PKTS)
+def compared_delays(rows: Sequence[Mapping[str, Any]], target: str) -> list[str]:
+    """Delay and goodput of a class's table and single set on the kernel, and of the algorithms compared with.
+
+    The ratios are of the means over all runs of all rows, with their 95 % intervals. A delay below 1 ms counts as 1 ms.
+    """
+    own, beside = _on_kernel(rows)
+    runs = own | {f"{name} with its defaults": [run[name] for run in beside] for name in (beside[0] if beside else ())}
+    delay_ms = {name: np.array([max(run["delay_ms"], 1.0) for run in its]) for name, its in runs.items()}
+    goodput = {name: np.array([run["goodput_mbps"] for run in its]) for name, its in runs.items()}
+    lines = [f"{target}, on the kernel ({counted(len(beside), 'run')} of each):"]
+    lines += [f"    {name} {delay_ms[name].mean():.1f} ms, {goodput[name].mean():.2f} Mbit/s" for name in runs]
+    table, *others = runs
+    for name in others:
+        delays, rates = (_over(figures[table], figures[name]) for figures in (delay_ms, goodput))
+        lines.append(f"    the table over {name}: delay {delays}, goodput {rates}")
+    return lines
+
+
+def _on_kernel(
+    rows: Sequence[Mapping[str, Any]],
+) -> tuple[dict[str, list[Mapping[str, Any]]], list[Mapping[str, Any]]]:
+    """The runs on the kernel of the table and the single set, and beside them those of the references, by case."""
+    own: dict[str, list[Mapping[str, Any]]] = {"the table": [], "the single set": []}
+    for row in rows:
+        chosen = row["finalists"][row["chosen"]]
+        single = next((one for one in row["finalists"] if "single" in one["from"]), chosen)
+        for name, one in zip(own, (chosen, single), strict=True):
+            own[name] += [run["kernel"] for run in one["runs"]]
+    return own, [run["references"] for run in own["the table"]]
+
+
+def _over(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> str:
+    mean, half = ratio(one, other)
+    return f"{mean:.3f} ({mean - half:.3f}-{mean + half:.3f})"
 
 
 def draw(rows: Sequence[Mapping[str, Any]], *, path: Path) -> None:

@@ -5,7 +5,8 @@ The finalists of a state and class are the row that the search found, and the be
 the cases of the last stage, of: the state's points in all stages, the single set, and the rows of both neighbours on
 the first axis.
 
-Behind policers the single set is a finalist. The defaults and the setting of the paper run beside the finalists.
+Where the objective compares with other algorithms, the single set is a finalist, and those algorithms run beside the
+finalists with their defaults. Behind policers the setting of the paper runs there as well.
 
 Each finalist runs on the same cases (cases.py), so that differences are of pairs. The simulator runs them, too.
 
@@ -141,8 +142,8 @@ class Verification:
             requests = [Request(point, self._training[delay_class]) for point in others]
             scores = Evaluator(self._runner, cases, rounds=(1.0,)).evaluate(requests) if others else []
             ranked = sorted(map(Found, others, scores), key=lambda found: found.score.rank)
-            if isinstance(self._plain[delay_class], LeastRetransmissions):
-                # The defaults run anyway: the table, the single set and the defaults are compared on the kernel.
+            if self._plain[delay_class].references:
+                # The references run anyway: the table, the single set and they are compared on the kernel.
                 ranked.sort(key=lambda found: self._single not in origins[found.point])
             found = [row, *ranked][: self._settings.finalists]
             yield Contest(state, delay_class, tuple(Finalist(f, tuple(origins[f.point])) for f in found))
@@ -282,7 +283,7 @@ def run_in_turn(tasks: Sequence[VerifyTask], keep: Any) -> None:
 def case_figures(tally: Tally, *, percentile: int) -> dict[str, Any]:
     """The figures of a run: throughput of the link, goodput, the percentile of the queueing delay, retransmissions.
 
-    references: the retransmissions of the algorithms that it is compared with, on the same case.
+    references: these figures of the algorithms that it is compared with, on the same case.
     """
     delay_us = percentile_us(tally.delays, compact_edges_us(), share=percentile / 100)
     return {
@@ -290,7 +291,7 @@ def case_figures(tally: Tally, *, percentile: int) -> dict[str, Any]:
         "goodput_mbps": round(tally.goodput_bytes * 8e-6 / tally.duration_s, DIGITS),
         "delay_ms": round(delay_us / 1000, DIGITS),
         "retransmitted_pkts": tally.retransmitted_pkts,
-        "references": {name: its.retransmitted_pkts for name, its in tally.references.items()},
+        "references": {name: case_figures(its, percentile=percentile) for name, its in tally.references.items()},
     }
 
 

@@ -23,6 +23,7 @@ from training.errors import TrainingError
 from training.evaluation.tasks import Part
 from training.progress import Progress
 from training.reports.cli import report
+from training.reports.verify import compared_delays
 from training.study import Journal, Study
 from training.verification import verify
 from training.verification.cases import kernel_cases
@@ -185,11 +186,26 @@ def test_policed_rows_are_compared_with_the_single_set_and_the_defaults(tmp_path
     file = tmp_path / "rtcp.json"
     ensemble.save(file)
     shown = CliRunner().invoke(report, ["verify", str(file)], env={"COLUMNS": "80"}).output
-    shares = [run["kernel"]["references"]["rtcp_bbr"] / max(run["kernel"]["references"]["bbr"], 10)
-              for run in chosen["runs"]]  # fmt: skip
+    pkts = [{name: its["retransmitted_pkts"] for name, its in run["kernel"]["references"].items()}
+            for run in chosen["runs"]]  # fmt: skip
+    shares = [its["rtcp_bbr"] / max(its["bbr"], 10) for its in pkts]
     assert f"the defaults {np.mean(shares):.3f}" in shown
     assert len(row["paper"]) == 2
     assert "the table over the paper's setting: " in shown
+
+
+def test_delays_are_compared_with_the_single_set_and_the_rival() -> None:
+    def runs(delay_ms: float, goodput_mbps: float) -> list[dict[str, Any]]:
+        rival = {"roccet": {"delay_ms": 40.0, "goodput_mbps": 5.0}}
+        return [{"kernel": {"delay_ms": delay_ms, "goodput_mbps": goodput_mbps, "references": rival}}] * 5
+
+    finalists = [{"from": ["state"], "runs": runs(10, 4)}, {"from": ["single"], "runs": runs(30, 8)}]
+    row = {"class": 0, "chosen": 0, "finalists": finalists}
+    shown = compared_delays([row], "p95 50 ms")
+    assert shown[0] == "p95 50 ms, on the kernel (5 runs of each):"
+    assert "    the single set 30.0 ms, 8.00 Mbit/s" in shown
+    assert "    the table over the single set: delay 0.333 (0.333-0.333), goodput 0.500 (0.500-0.500)" in shown
+    assert shown[-1].startswith("    the table over roccet with its defaults: delay 0.250 (")
 
 
 def test_this_machines_kernel_runs_a_policed_file(program: None) -> None:
