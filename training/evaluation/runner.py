@@ -44,7 +44,7 @@ class CaseRunner:
         self._threads = threads
         self.objectives = tuple(objectives)
         self._needs_detection = any(one.needs_detection for one in objectives)
-        self._algorithms = tuple(dict.fromkeys(name for one in objectives for name in one.references))
+        self._trials = {name: trial for one in objectives for name, trial in one.references.items()}
         self._references: dict[str, dict[str, Tally]] = {}
         self._undetected: set[str] = set()
 
@@ -74,17 +74,17 @@ class CaseRunner:
 
     def _run_references(self, cases: Sequence[Case]) -> None:
         self._references |= {case.key: {} for case in cases}
-        for name in self._algorithms:
+        for name, trial in self._trials.items():
             its = [case for case in cases if case.key not in self._undetected]
             if not its:
                 return
-            found = measure([case.scenario for case in its], [Trial(name)], threads=self._threads)
+            found = measure([case.scenario for case in its], [trial], threads=self._threads)
             for i, case in enumerate(its):
                 tally = _tally(case, found, (i, 0))
                 self._references[case.key][name] = tally
                 if self._needs_detection and name == self._cca and not found.detecting[i, 0]:
                     self._undetected.add(case.key)
-                    self._references[case.key] = dict.fromkeys(self._algorithms, tally)
+                    self._references[case.key] = dict.fromkeys(self._trials, tally)
 
 
 def _tally(case: Case, found: Measures, at: tuple[int, int]) -> Tally:

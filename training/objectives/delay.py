@@ -50,6 +50,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from emulation.run.measures import Trial
 from emulation.run.simulator import compact_edges_us
 from kmod.ensemble import DelayClass
 from training.fields import StudyPart
@@ -147,9 +148,9 @@ class DelayObjective:
     needs_delays: ClassVar[bool] = True
 
     @property
-    def references(self) -> tuple[str, ...]:
+    def references(self) -> dict[str, Trial]:
         """The rival."""
-        return () if self.rival is None else (self.rival,)
+        return {} if self.rival is None else {self.rival: Trial(self.rival)}
 
     @cached_property
     def bins_within(self) -> int:

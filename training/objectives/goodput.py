@@ -17,6 +17,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from emulation.run.measures import Trial
 from training.objectives.retransmissions import goodput_shares
 from training.objectives.tally import ClasslessSettings, Floats, Objective, Pool, Rest, Tally, ratio_error
 from training.searches.search import Score
@@ -52,9 +53,9 @@ class MostGoodput:
     needs_delays: ClassVar[bool] = False
 
     @property
-    def references(self) -> tuple[str, ...]:
+    def references(self) -> dict[str, Trial]:
         """The reference."""
-        return (self.reference,)
+        return {self.reference: Trial(self.reference)}
 
     def score(self, pool: Pool, *, rest: Rest | None = None) -> Score:
         """See Objective. While cases are left, nothing is bounded: a point can still become the best."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Fewest retransmissions, at the goodput of the unmodified algorithm, and few clients falsely taken for limited.
 
-Over the cases of a point (workloads/policed.py), each compared with the unmodified algorithm U and with the default
-parameters P on the same case, with the same random numbers:
+Over the cases of a point (workloads/policed.py), each compared on the same case, with the same random numbers, with the
+unmodified algorithm U, with R-TCP's defaults D, and with the setting P of R-TCP's paper, which probes in another way:
 
     cost     mean over `limited` of r / max(r_U, 10), r the retransmitted packets
     goodput  of each kind: x = mean of g / g_U; required: x - z s >= share, s its standard error over the cases. With z
@@ -14,8 +14,8 @@ parameters P on the same case, with the same random numbers:
     violation = max over these requirements of (required / actual - 1), 0 where all are met
 
 R-TCP probes so that it notices a limit that was raised. Without such cases the fewest retransmissions would be those of
-a flow that never probes. Where P does worse than the requirement, P is the requirement: after a limit was raised, P's
-goodput takes the place of U's where it is less, and as many clients may falsely be limited as with P, where those are
+a flow that never probes. Where D does worse than the requirement, D is the requirement: after a limit was raised, D's
+goodput takes the place of U's where it is less, and as many clients may falsely be limited as with D, where those are
 more than most_false. Otherwise a search that cannot meet all requirements would give up retransmissions for little.
 
 Where detection never begins (its trigger is not among the tuned parameters) R-TCP equals U for all parameters. Such
@@ -26,19 +26,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from emulation.run.measures import Trial
 from training.objectives.tally import ClasslessSettings, Floats, Objective, Pool, Rest, Tally
 from training.searches.search import Score
 from training.workloads.case import Purpose
 from training.workloads.policed import KINDS, Kind
 
 LEAST_RETRANSMITTED_PKTS = 10
-PAPER = {"probing": 1}  # the setting of R-TCP 2026, section 6.1; all other parameters are the defaults
+# The setting of R-TCP 2026, section 6.1, among the references: all other parameters are the defaults.
+PAPER = "paper"
+PAPER_PARAMS = {"probing": 1}
 
 
 class RetransmissionSettings(ClasslessSettings):
@@ -47,7 +50,7 @@ class RetransmissionSettings(ClasslessSettings):
     kind: Literal["retransmissions"]
     reference: str | None = Field(None, description="U; none: the algorithm that the study's is built on")
     goodput_share: float = Field(0.95, gt=0, le=1, description="of U's goodput, at least, of each kind of case")
-    default_share: float = Field(0.999, gt=0, le=1, description="of the defaults' goodput, at least, of files")
+    default_share: float = Field(0.999, gt=0, le=1, description="of the paper's setting's goodput, at least, of files")
     most_false: float = Field(0.005, gt=0, le=1, description="share of the clients without a limit taken for limited")
     margin_se: float = Field(0.5, ge=0, description="z: standard errors over the cases by which goodput must exceed it")
 
@@ -74,9 +77,14 @@ def goodput_shares(tallies: Sequence[Tally], unmodified: str) -> Floats:
     return np.array([t.goodput_bytes_per_s / max(t.references[unmodified].goodput_bytes_per_s, 1e-9) for t in tallies])
 
 
+def references_of(tallies: Sequence[Tally], name: str) -> list[Tally]:
+    """The runs of a reference on the same cases, with the same references."""
+    return [replace(t.references[name], references=t.references) for t in tallies]
+
+
 @dataclass(frozen=True)
 class LeastRetransmissions:
-    """unmodified, defaults: the algorithms U and P. goodput_share, default_share, most_false: 0 to 1. margin_se: z."""
+    """unmodified, defaults: the algorithms U and D. goodput_share, default_share, most_false: 0 to 1. margin_se: z."""
 
     unmodified: str
     defaults: str
@@ -89,9 +97,10 @@ class LeastRetransmissions:
     needs_delays: ClassVar[bool] = False
 
     @property
-    def references(self) -> tuple[str, ...]:
-        """The defaults first: where they detect nothing, the unmodified algorithm does the same."""
-        return (self.defaults, self.unmodified)
+    def references(self) -> dict[str, Trial]:
+        """The defaults first: where they detect nothing, all others do the same."""
+        trials = (Trial(self.defaults), Trial(self.unmodified))
+        return {self.defaults: trials[0], PAPER: Trial(self.defaults, PAPER_PARAMS), self.unmodified: trials[1]}
 
     def score(self, pool: Pool, *, rest: Rest | None = None) -> Score:
         """See Objective. With a rest, a kind of which cases are left counts as if it met its requirement."""
@@ -125,15 +134,15 @@ class LeastRetransmissions:
 
     def _short(self, kind: Kind, tallies: Sequence[Tally]) -> tuple[float, float]:
         """By how much the goodput of a kind misses its requirement, and its share of the unmodified algorithm's."""
-        shares = goodput_shares(tallies, self.unmodified)
-        default = shares * [t.references[self.defaults].goodput_bytes_per_s / max(t.goodput_bytes_per_s, 1e-9)
-                            for t in tallies]  # fmt: skip
+        shares, default, paper = (goodput_shares(its, self.unmodified) for its in (
+            tallies, references_of(tallies, self.defaults), references_of(tallies, PAPER)
+        ))  # fmt: skip
         required = np.full(len(shares), self.goodput_share)
         if kind == "lifted" and default.mean() < 1:
             required = self.goodput_share * default
         short = self._short_of(required, shares)
         if kind == "limited":
-            short = max(short, self._short_of(self.default_share * default, shares))
+            short = max(short, self._short_of(self.default_share * paper, shares))
         return short, float(shares.mean())
 
     def _short_of(self, required: Floats, shares: Floats) -> float:

@@ -11,6 +11,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from emulation.run.measures import Trial
 from kmod.ensemble import DelayClass
 from training.fields import StudyPart
 from training.searches.search import Score
@@ -68,8 +69,8 @@ class Objective(Protocol):
     """The requirement on a point, and the cost to minimise."""
 
     @property
-    def references(self) -> tuple[str, ...]:
-        """The algorithms whose runs with default parameters it compares with."""
+    def references(self) -> Mapping[str, Trial]:
+        """The algorithms, with their parameters, whose runs it compares with, by name."""
 
     @property
     def needs_detection(self) -> bool:

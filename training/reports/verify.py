@@ -14,6 +14,7 @@ from kmod.ensemble import Ensemble
 from kmod.tables import Column, table_lines
 from kmod.terminal import counted
 from training.errors import TrainingError
+from training.objectives.retransmissions import PAPER
 from training.options import as_json_option, plot_option
 from training.reports.arguments import finish
 from training.validation.policed import ratio
@@ -141,12 +142,12 @@ def compared(rows: Sequence[Mapping[str, Any]], *, cca: str) -> list[str]:
     """
     key = "retransmitted_pkts"
     own, beside = _on_kernel(rows)
-    # Without the unmodified algorithm on the kernel the defaults take its place.
-    unmodified = [max(next((its[key] for name, its in run.items() if name != cca), run[cca][key]), LEAST_PKTS)
-                  for run in beside]  # fmt: skip
+    # Where the kernel lacks the unmodified algorithm, the defaults take its place.
+    base = next((name for name in beside[0] if name not in (cca, PAPER)), cca)
+    unmodified = [max(run[base][key], LEAST_PKTS) for run in beside]
     pkts = {name: [run[key] for run in runs] for name, runs in own.items()}
-    pkts["the defaults"] = [run[cca][key] for run in beside]
-    pkts["the paper's setting"] = [each for row in rows for each in row["paper"]]
+    for name, of in (("the defaults", cca), ("the paper's setting", PAPER)):
+        pkts[name] = [run[of][key] for run in beside]
     shares = {name: np.array(its) / unmodified for name, its in pkts.items()}
     lines = [f"retransmissions on the kernel, as a multiple of the unmodified algorithm's "
              f"({counted(len(beside), 'run')} of each):",

@@ -47,7 +47,13 @@ from training.errors import TrainingError
 from training.evaluation.runner import CaseRunner
 from training.intervals import LEAST_SEEDS, student_t95, wilson_95
 from training.objectives import RetransmissionSettings, Tally, ratio_error
-from training.objectives.retransmissions import PAPER, LeastRetransmissions, goodput_shares, retransmitted_shares
+from training.objectives.retransmissions import (
+    PAPER_PARAMS,
+    LeastRetransmissions,
+    goodput_shares,
+    references_of,
+    retransmitted_shares,
+)
 from training.study.ensemble import require_singles
 from training.study.settings import StudySettings
 from training.study.study import setting_of
@@ -83,7 +89,7 @@ def validate_policed(
     if runs < 2 * LEAST_SEEDS:
         raise TrainingError(f"report: expected at least {2 * LEAST_SEEDS} runs of a state, got {runs}")
     text = table_text(ensemble, Deployment("evaluation", "validated", 1))
-    schemes = {"learned": Trial(ensemble.cca, {}, text), "paper": Trial(ensemble.cca, PAPER),
+    schemes = {"learned": Trial(ensemble.cca, {}, text), "paper": Trial(ensemble.cca, PAPER_PARAMS),
                "single": Trial(ensemble.cca, {**study.fixed, **singles[0]})}  # fmt: skip
     settings, workload = study.objective, study.workload
     if not isinstance(settings, RetransmissionSettings) or not isinstance(workload, PolicedSettings):
@@ -129,7 +135,7 @@ class SchemeComparison:
         self._schemes = schemes
         [objective] = settings.objectives(study.cca, "validation")
         assert isinstance(objective, LeastRetransmissions)  # noqa: S101 - by its settings
-        self._unmodified = objective.unmodified
+        self._cca, self._unmodified = study.cca, objective.unmodified
         self._runner = CaseRunner(study.cca, study.names, [objective], threads=threads)
 
     def run(self, cases: Sequence[Case]) -> Tallies:
@@ -166,16 +172,20 @@ class SchemeComparison:
         """A state's figures and whether it holds; by_kind: the tallies of `limited` and `lifted` cases."""
         files, lifted = by_kind["limited"], self._goodput(by_kind["lifted"])
         retransmitted, goodput = self._retransmitted(files), self._goodput(files)
-        # As in training, the goodput is compared with the unmodified algorithm's, or with the paper's if that is less.
-        raised = ("over_paper", "over_paper_interval") if lifted["paper"] < 1 else ("learned", "learned_interval")
+        raised, interval = self._raised(by_kind["lifted"]["learned"])
         return {
             **retransmitted,
             "goodput": goodput,
             "lifted": lifted,
             "holds": retransmitted["fewer"] >= -retransmitted["fewer_interval"]
             and goodput["over_paper"] >= self._settings.default_share - goodput["over_paper_interval"]
-            and lifted[raised[0]] >= self._settings.goodput_share - lifted[raised[1]],
+            and raised >= self._settings.goodput_share - interval,
         }
+
+    def _raised(self, tallies: Sequence[Tally]) -> tuple[float, float]:
+        """Goodput after a raised limit over the unmodified algorithm's, or over the defaults' if that is less."""
+        own, default = (goodput_shares(its, self._unmodified) for its in (tallies, references_of(tallies, self._cca)))
+        return ratio(own, default if default.mean() < 1 else np.ones(len(own)))
 
     def all_row(self, tallies: Tallies) -> dict[str, Any]:
         """The figures of the files of all states together, and whether they hold."""

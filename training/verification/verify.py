@@ -6,7 +6,7 @@ the cases of the last stage, of: the state's points in all stages, the single se
 the first axis.
 
 Where the objective compares with other algorithms, the single set is a finalist, and those algorithms run beside the
-finalists with their defaults. Behind policers the setting of the paper runs there as well.
+finalists.
 
 Each finalist runs on the same cases (cases.py), so that differences are of pairs. The simulator runs them, too.
 
@@ -28,7 +28,6 @@ from training.evaluation.evaluator import Evaluator, Request
 from training.evaluation.runner import CaseRunner
 from training.evaluation.tasks import Part
 from training.objectives import Objective, Pool, Tally, percentile_us
-from training.objectives.retransmissions import PAPER, LeastRetransmissions
 from training.searches import Found, Point
 from training.verification.cases import as_simulated, kernel_cases
 from training.verification.choice import Choice, choose, quantile_of, ratio_95
@@ -104,9 +103,7 @@ class Verification:
             parts[name] = replace(parts[name], found=tuple(found))
             kept = [[runs[self._run_name(contest.state, self._trial(p), n)] for n in range(len(its))] for p in points]
             sides = {"simulator": self._simulated(its, points), "kernel": real}
-            paper = [runs[self._run_name(contest.state, one, n)]["tally"]["retransmitted_pkts"]
-                     for one in self._papers(contest) for n in range(len(its))]  # fmt: skip
-            rows.append({**self._row(contest, choice, sides, kept), **({"paper": paper} if paper else {})})
+            rows.append(self._row(contest, choice, sides, kept))
         s = self._study.settings
         return parts, {
             **made_with(self._settings.runner, s.cca),
@@ -182,7 +179,7 @@ class Verification:
         tasks: dict[str, VerifyTask] = {}
         for contest in contests:
             finalists = [self._trial(each.found.point) for each in contest.finalists]
-            for trial in [*finalists, *self._rivals(contest), *self._papers(contest)]:
+            for trial in [*finalists, *self._rivals(contest).values()]:
                 name = self._task_name(contest.state, trial)
                 scenarios = tuple(case.scenario for case in cases[contest.state])
                 missing = tuple(n for n in range(len(scenarios)) if f"{name}-{n}" not in runs)
@@ -201,14 +198,9 @@ class Verification:
         run_in_turn(list(tasks.values()), keep)
         return runs
 
-    def _rivals(self, contest: Contest) -> list[Trial]:
-        """The algorithms, with their defaults, that the objective of a class compares with."""
-        return [Trial(name) for name in self._plain[contest.delay_class].references]
-
-    def _papers(self, contest: Contest) -> list[Trial]:
-        """The setting of R-TCP's paper, behind policers; it is compared with, and not chosen."""
-        is_policed = isinstance(self._plain[contest.delay_class], LeastRetransmissions)
-        return [Trial(self._study.settings.cca, PAPER)] if is_policed else []
+    def _rivals(self, contest: Contest) -> Mapping[str, Trial]:
+        """What the objective of a class compares with, by name."""
+        return self._plain[contest.delay_class].references
 
     def _tallies(self, contest: Contest, point: Point, cases: Sequence[Case], runs: Mapping[str, Any]) -> list[Tally]:
         """The runs of a point, with those of the algorithms that it is compared with, in the order of the cases."""
@@ -218,7 +210,12 @@ class Verification:
             return tally_of(found, group=case.group, references=references)
 
         return [
-            tally(self._trial(point), case, n, {one.cca: tally(one, case, n, {}) for one in self._rivals(contest)})
+            tally(
+                self._trial(point),
+                case,
+                n,
+                {name: tally(one, case, n, {}) for name, one in self._rivals(contest).items()},
+            )
             for n, case in enumerate(cases)
         ]
 
