@@ -53,10 +53,12 @@ def policed(settings: StudySettings | None = None) -> Policed:
 
 
 def tally(kind: Kind = "limited", *, goodput: float = 1.0, retransmitted: int = 50, default: float | None = None,
-          is_limited: bool = False, default_is_limited: bool = False, least: int = 100) -> Tally:  # fmt: skip
+          paper: float | None = None, is_limited: bool = False, default_is_limited: bool = False,
+          least: int = 100) -> Tally:  # fmt: skip
     """Of a second; goodput over that of bbr, which retransmits `least` packets.
 
     default: goodput of rtcp_bbr's defaults; of a file the same as goodput unless given, else that of bbr.
+    paper: goodput of its paper's setting; the defaults' unless given.
     """
     default = (goodput if kind == "limited" else 1.0) if default is None else default
 
@@ -64,5 +66,6 @@ def tally(kind: Kind = "limited", *, goodput: float = 1.0, retransmitted: int = 
         return Tally(1.0, 1_000_000, round(share * 1e6), 700, NOTHING, goodput_bytes=round(share * 1e6),
                      retransmitted_pkts=pkts, is_limited=limited, group=kind, references=references)  # fmt: skip
 
-    references = {"bbr": made(1.0, least, False, {}), "rtcp_bbr": made(default, 50, default_is_limited, {})}
+    references = {"bbr": made(1.0, least, False, {}), "rtcp_bbr": made(default, 50, default_is_limited, {}),
+                  "paper": made(default if paper is None else paper, 50, default_is_limited, {})}  # fmt: skip
     return made(goodput, retransmitted, is_limited, references)

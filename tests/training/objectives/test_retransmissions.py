@@ -42,7 +42,7 @@ def test_each_kind_of_traffic_is_to_keep_its_goodput(kind: Kind) -> None:
     assert not score.feasible
 
 
-def test_behind_a_raised_limit_the_papers_setting_is_the_measure_where_it_is_slower() -> None:
+def test_behind_a_raised_limit_the_defaults_are_the_measure_where_they_are_slower() -> None:
     slow = [tally(), tally("lifted", goodput=0.77, default=0.8)]
     assert asked().score(pool(*slow)).feasible
     assert not asked().score(pool(tally(), tally("lifted", goodput=0.75, default=0.8))).feasible
@@ -58,6 +58,8 @@ def test_files_are_to_keep_the_goodput_of_the_papers_setting() -> None:
     assert asked(margin_se=1.0).score(cases).violation == pytest.approx((0.985 + error) / 0.975 - 1)
     assert asked(margin_se=-1.0).score(cases).feasible
     assert asked(default_share=0.98).score(cases).feasible
+    # Its probing is not the defaults'.
+    assert not asked().score(pool(tally(goodput=0.97, default=0.97, paper=1.0))).feasible
 
 
 def test_a_margin_asks_for_more_where_cases_differ() -> None:
@@ -75,7 +77,7 @@ def test_falsely_limited_clients_are_bounded_over_all_without_a_limit() -> None:
     assert asked().score(pool(tally(is_limited=True))).feasible
 
 
-def test_as_many_clients_may_falsely_be_limited_as_with_the_papers_setting() -> None:
+def test_as_many_clients_may_falsely_be_limited_as_with_the_defaults() -> None:
     cases = [tally(), *(tally("unlimited", default_is_limited=number < 2) for number in range(20))]
     wrong = [tally("unlimited", is_limited=True)] * 2
     assert asked().score(pool(*cases, *wrong)).feasible
