@@ -42,6 +42,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 VM_FOLDER = "vm"
 # These take turns with the names of BPF (tests/bpf/sole.py), so a second worker would only wait for the first one.
 BPF_FILES = ("bpf/", "mahimahi/test_in_bpf.py", "verification/test_verify.py")
+# Flows of this machine's kernel in real time: another load of the machine, or of its host, changes what they reach.
+REAL_TIME = ("mahimahi", "bpf", "pantheon")
 AXE = REPOSITORY / "build" / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 REQUIRED = frozenset(os.environ.get("CCATUNE_REQUIRE_TIERS", "").replace(",", " ").split())
 
@@ -101,16 +103,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tier vm goes first: it takes longest. Flows of this machine's kernel go last: they disturb nobody there."""
+    """The tier vm goes first: it takes longest. Flows of this machine's kernel go last: they disturb nobody there.
+
+    A test of such flows that fails runs a second time, and the summary lists it: a fault fails twice.
+    """
 
     def turn(item: pytest.Item) -> int:
         if item.get_closest_marker("vm"):
             return 0
         if is_in_turn(item.nodeid):
             return 2
-        return 3 if any(item.get_closest_marker(tier) for tier in ("mahimahi", "bpf", "pantheon")) else 1
+        return 3 if tier_of(item.keywords) in REAL_TIME else 1
 
     items.sort(key=turn)
+    for item in items:
+        if tier_of(item.keywords) in REAL_TIME:
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def is_in_turn(nodeid: str) -> bool:
