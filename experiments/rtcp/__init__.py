@@ -26,6 +26,7 @@ from experiments.rtcp import (
     baseline,
     detection,
     disturbed,
+    estimates,
     fairness,
     files,
     lifted,
@@ -87,6 +88,8 @@ def draw(results: RtcpResults) -> Picture:
 PARTS: tuple[Part[RtcpSettings], ...] = (
     Part("policing", policing.cases, policing.POLICING, policing.views_of, table=policing.rates_table),
     Part("files", files.cases, files.FILES, table=files.files_table),
+    Part("estimates", estimates.estimate_cases, estimates.ESTIMATES, table=estimates.estimates_table),
+    Part("detector", estimates.detector_cases, estimates.DETECTOR),
     Part("detection", detection.cases, detection.DETECTION, needs_links=True),
     Part("sensitivity", sensitivity.cases, sensitivity.SENSITIVITY, table=sensitivity.sensitivity_table,
          needs_links=True),
