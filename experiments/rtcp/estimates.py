@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: MIT
 """Figure 7 and Appendix G: the rate that BBRv1's own policer detector takes for R, and R-TCP's estimate of R.
 
-    estimates   files with BBRv1 and R-TCP-BBRv1, over the path of `files` and with a radio that holds data
-    detector    files with R-TCP-BBRv1 and the paper's probing, over the path of `files` and with random loss. In half
-                of them R-TCP only observes (act 0). Then BBRv1's packets are sent, and its detector is not reset
+    estimates   a file with BBRv1 and with R-TCP-BBRv1
+    detector    a file with R-TCP-BBRv1 and the paper's probing, which observes (act 0) or acts. If it observes, BBRv1's
+                packets are sent, and BBRv1's detector is not reset
+
+    clean       the path of `files`
+    held        a radio that holds data for 10 to 40 ms, instead of the jitter
+    lossy       a link that loses 10 % of the packets
 
 BBRv1 paces at 99 % of its detector's rate for 48 round trips (bbr1_lt.h). A run does not say when. So a pacing rate
-counts that stays the same for 48 RTTs while at least half of it arrives. BBRv1's gains change all other rates within a
-few rounds, unless ACKs are missing. R-TCP's estimate counts while the client is classified as limited. Both are over R,
-in wire bytes, at points EVERY_S apart up to the file's last ACK. The figures of a run, None without an estimate:
+counts that stays the same for 48 RTTs while at least half of it arrives. BBRv1's gains change any other rate earlier,
+unless ACKs are missing. R-TCP's estimate counts while the client is classified as limited. Both are over R, in wire
+bytes, at points EVERY_S apart up to the file's last ACK. A run has these figures, or NaN without an estimate:
 
-    error, above, spread   mean of |estimate - 1|; share of the points above 1.05; standard deviation
-    lowest, first          detector: the lowest rate of BBRv1's detector; |R-TCP's first estimate - 1|
+    error, above, spread   mean of |estimate - 1|; share of the points above 1.05; standard deviation. BBRv1's runs have
+                           those of its detector, R-TCP's runs those of R-TCP
+    lowest                 the lowest rate of BBRv1's detector
+    first                  the error of R-TCP's first estimate
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from emulation.run.qos import QoS
-from emulation.scenario.model import WIRE, Cca, FlowSpec, Scenario
+from emulation.scenario.model import WIRE, FlowSpec, Scenario
 from emulation.scenario.path import Clock
 from experiments.campaign import Case, Links, Row, Values
 from experiments.figures import Figure, Statement, arrows, below, markdown_table, share, within
@@ -39,44 +45,35 @@ PACED = 0.99  # of the detector's rate
 LEAST_ARRIVING = 0.5
 LOW = 0.8  # "significantly lower"
 MOST_RETRANSMITTED = 0.084
-CCAS: tuple[Cca, ...] = ("bbr", "rtcp_bbr")
-HELD = {"behind": (Clock(least_ms=10, most_ms=40),)}
-LOSSY = {"loss": 0.1}
-WATCHING, ACTING = "watching", "acting"
+PATHS: dict[str, Mapping[str, Any]] = {
+    "clean": {}, "held": {"behind": (Clock(least_ms=10, most_ms=40),)}, "lossy": {"loss": 0.1},
+}  # fmt: skip
+FLOWS = {
+    "estimates": {"plain": FlowSpec(cca="bbr", size_bytes=SIZE_BYTES),
+                  "capped": FlowSpec(cca="rtcp_bbr", size_bytes=SIZE_BYTES)},
+    "detector": {name: FlowSpec(cca="rtcp_bbr", size_bytes=SIZE_BYTES, params={"act": act, "probing": 1})
+                 for act, name in enumerate(("watching", "acting"))},
+}  # fmt: skip
 
 
-def estimate_cases(settings: RtcpSettings, _links: Links | None = None) -> Iterator[Case]:
-    """A file with each algorithm behind each operator, over both paths."""
-    for path, changed in (("clean", {}), ("held", HELD)):
-        for place in settings.limited:
-            for cca in CCAS:
-                yield _case(settings, Cell("estimates", place, cca, path), FlowSpec(cca=cca), changed, _errors)
+def cases(kind: str, paths: tuple[str, str], settings: RtcpSettings, _links: Links | None = None) -> Iterator[Case]:
+    """A file with each flow of a kind, behind each operator over each of the paths."""
+    for path in paths:
+        for place, limited in settings.limited.items():
+            for name, flow in FLOWS[kind].items():
+                yield case_of(
+                    Cell(kind, place, flow.cca, f"{path}-{name}"), settings.seeds,
+                    partial(_file, settings, limited, flow, path), every_s=EVERY_S, more=partial(_errors, limited),
+                )  # fmt: skip
 
 
-def detector_cases(settings: RtcpSettings, _links: Links | None = None) -> Iterator[Case]:
-    """A file behind each operator, over both paths, with and without the reset of section 4.4."""
-    for path, changed in (("clean", {}), ("lossy", LOSSY)):
-        for place in settings.limited:
-            for act, does in enumerate((WATCHING, ACTING)):
-                flow = FlowSpec(cca="rtcp_bbr", params={"act": act, "probing": 1})
-                yield _case(settings, Cell("detector", place, "rtcp_bbr", f"{path}-{does}"), flow, changed, _begin)
-
-
-def _case(
-    settings: RtcpSettings, cell: Cell, flow: FlowSpec, changed: Mapping[str, Any],
-    more: Callable[[Limited, Scenario, QoS], Row],
-) -> Case:  # fmt: skip
-    limited = settings.limited[cell.place]
-
-    def scenario(seed: int) -> Scenario:
-        file = one_file(settings, limited, flow.model_copy(update={"size_bytes": SIZE_BYTES}), SIZE_BYTES, seed)
-        return file.model_copy(update={"link": file.link.model_copy(update=changed)})
-
-    return case_of(cell, settings.seeds, scenario, every_s=EVERY_S, more=partial(more, limited))
+def _file(settings: RtcpSettings, limited: Limited, flow: FlowSpec, path: str, seed: int) -> Scenario:
+    scenario = one_file(settings, limited, flow, SIZE_BYTES, seed)
+    return scenario.model_copy(update={"link": scenario.link.model_copy(update=PATHS[path])})
 
 
 def of_detector(limited: Limited, qos: QoS) -> Values:
-    """The rate of BBRv1's detector over R while it is in use, at the points of the series up to the file's end."""
+    """The rate of BBRv1's detector over R, at the points of the series at which it is in use."""
     time_s, pacing_mbps, rate_mbps = (_until_end(qos, name) for name in ("time_s", "pacing_mbps", "rate_mbps"))
     found: Values = np.full(len(time_s), np.nan)
     for first, end in constant_spans(pacing_mbps):
@@ -87,7 +84,7 @@ def of_detector(limited: Limited, qos: QoS) -> Values:
 
 
 def of_rtcp(limited: Limited, qos: QoS) -> Values:
-    """R-TCP's estimate of R over R, while the client is classified as limited, at these points."""
+    """R-TCP's estimate over R, at the points at which the client is classified as limited."""
     time_s = _until_end(qos, "time_s")
     found: Values = np.full(len(time_s), np.nan)
     for limit in qos.flows[0].limits:
@@ -97,39 +94,33 @@ def of_rtcp(limited: Limited, qos: QoS) -> Values:
 
 
 def _until_end(qos: QoS, column: str) -> Values:
-    ends_s = qos.flows[0].complete_s or np.inf
-    values: Values = qos.series[column][qos.series["time_s"] <= ends_s]
+    values: Values = qos.series[column][qos.series["time_s"] <= (qos.flows[0].complete_s or np.inf)]
     return values
 
 
 def _errors(limited: Limited, scenario: Scenario, qos: QoS) -> Row:
-    found = (of_detector if scenario.flows[0].cca == "bbr" else of_rtcp)(limited, qos)
-    if not len(found):
-        return dict.fromkeys(("error", "above", "spread"))
-    return {"error": float(np.abs(found - 1).mean()), "above": float((found > 1 + MOST_ERROR).mean()),
-            "spread": float(found.std())}  # fmt: skip
+    own, of_r = of_detector(limited, qos), of_rtcp(limited, qos)
+    found = own if scenario.flows[0].cca == "bbr" else of_r
+    return {
+        "error": float(np.abs(found - 1).mean()) if len(found) else np.nan,
+        "above": float((found > 1 + MOST_ERROR).mean()) if len(found) else np.nan,
+        "spread": float(found.std()) if len(found) else np.nan,
+        "lowest": float(own.min()) if len(own) else np.nan,
+        "first": float(abs(of_r[0] - 1)) if len(of_r) else np.nan,
+    }
 
 
-def _begin(limited: Limited, _scenario: Scenario, qos: QoS) -> Row:
-    own, found = of_detector(limited, qos), of_rtcp(limited, qos)
-    return {"lowest": float(own.min()) if len(own) else None,
-            "first": abs(float(found[0]) - 1) if len(found) else None}  # fmt: skip
-
-
-def _pair(results: RtcpResults, place: str, column: str, path: str = "clean") -> tuple[Values, Values]:
-    """A column of BBRv1's runs, and of R-TCP-BBRv1's."""
-    own, found = (results.get(Cell("estimates", place, cca, path), column) for cca in CCAS)
-    return own, found
+def _pair(results: RtcpResults, kind: str, place: str, column: str, path: str = "clean") -> list[Values]:
+    """A column of the runs of both flows of a kind."""
+    return [results.get(Cell(kind, place, flow.cca, f"{path}-{name}"), column) for name, flow in FLOWS[kind].items()]
 
 
 def more_often(results: RtcpResults) -> list[Figure]:
     """By how much the share of too high rates behind op3 exceeds that behind each other operator."""
-    shares = {place: _pair(results, place, "above")[0] for place in results.settings.limited}
-    of_op3 = shares.pop("op3", None)
-    if of_op3 is None:
+    shares = {place: _pair(results, "estimates", place, "above")[0] for place in results.settings.limited}
+    if (of_op3 := shares.pop("op3", None)) is None:
         return []
-    apart = [within(f"{100 * of_op3.mean():.1f} %, above {place} by", of_op3 - other)
-             for place, other in shares.items()]  # fmt: skip
+    apart = [within(f"{100 * of_op3.mean():.1f} %, above {place} by", of_op3 - s) for place, s in shares.items()]
     return [replace(figure, agrees=figure.mean > figure.interval) for figure in apart]
 
 
@@ -137,7 +128,7 @@ def smaller(column: str) -> Callable[[RtcpResults], list[Figure]]:
     """R-TCP's figure behind each operator, compared seed by seed with that of BBRv1's detector."""
 
     def figures(results: RtcpResults) -> list[Figure]:
-        pairs = {place: _pair(results, place, column) for place in results.settings.limited}
+        pairs = {place: _pair(results, "estimates", place, column) for place in results.settings.limited}
         return [below(f"{place}, BBRv1 {100 * own.mean():.1f} %:", found, own) for place, (own, found) in pairs.items()]
 
     return figures
@@ -146,32 +137,27 @@ def smaller(column: str) -> Callable[[RtcpResults], list[Figure]]:
 def retransmitted(results: RtcpResults) -> list[Figure]:
     if "op3" not in results.settings.limited:
         return []
-    own, found = _pair(results, "op3", "retransmission_rate")
-    return [within(NAMES["rtcp_bbr"], found, most=MOST_RETRANSMITTED), within(NAMES["bbr"], own)]
+    plain, capped = _pair(results, "estimates", "op3", "retransmission_rate")
+    return [within(NAMES["rtcp_bbr"], capped, most=MOST_RETRANSMITTED), within(NAMES["bbr"], plain)]
 
 
 def too_low(results: RtcpResults) -> list[Figure]:
-    """The share of runs in which BBRv1's detector once uses less than LOW of R; with loss it has no bound."""
+    """The share of all runs in which BBRv1's detector once uses less than LOW of R; with loss it has no bound."""
     figures = []
     for path, label in (("clean", "of all runs"), ("lossy", "with 10 % loss")):
-        lowest = np.concatenate([results.get(Cell("detector", place, "rtcp_bbr", f"{path}-{WATCHING}"), "lowest")
-                                 for place in results.settings.limited])  # fmt: skip
-        figure = share(label, int((lowest < LOW).sum()), len(lowest))
+        lowest = [_pair(results, "detector", place, "lowest", path)[0] for place in results.settings.limited]
+        figure = share(label, int((np.concatenate(lowest) < LOW).sum()), sum(map(len, lowest)))
         figures.append(replace(figure, agrees=figure.mean > 0 or path == "lossy"))
     return figures
 
 
-def spared(results: RtcpResults) -> list[Figure]:
-    """The error of R-TCP's first estimate without the reset less that with it, a mean over the operators.
-
-    With loss it has no bound.
-    """
+def worse_without(results: RtcpResults) -> list[Figure]:
+    """By how much the error is larger without the reset, a mean over the operators; with loss it has no bound."""
     figures = []
-    for path, label in (("clean", "less by"), ("lossy", "with 10 % loss by")):
-        errors = [[results.get(Cell("detector", place, "rtcp_bbr", f"{path}-{does}"), "first")
-                   for does in (WATCHING, ACTING)] for place in results.settings.limited]  # fmt: skip
+    for path, label in (("clean", "without, more by"), ("lossy", "with 10 % loss, more by")):
+        errors = [_pair(results, "detector", place, "first", path) for place in results.settings.limited]
         without, with_it = np.mean(errors, axis=0)
-        figure = within(f"{100 * without.mean():.1f} %, {label}", without - with_it)
+        figure = within(f"{100 * without.mean():.1f} % {label}", without - with_it)
         figures.append(replace(figure, agrees=figure.mean > figure.interval or path == "lossy"))
     return figures
 
@@ -189,7 +175,7 @@ DETECTOR: tuple[Statement[RtcpResults], ...] = (
     Statement("G-1", "BBRv1's own detector may use a rate far below R (Figure 16: 0.55 Mbit/s)",
               "< 80 % of R in some runs", too_low),
     Statement("G-2", "Unless R-TCP resets that detector (section 4.4), its own first estimate of R has a larger error",
-              "> 0, beyond the interval", spared),
+              "> 0, beyond the interval", worse_without),
 )  # fmt: skip
 
 
@@ -197,7 +183,7 @@ def estimates_table(results: RtcpResults) -> list[str]:
     """Means in percent with a row for each path and operator: BBRv1's detector > R-TCP-BBRv1."""
     columns = ("error", "above", "spread", "retransmission_rate")
     rows = [
-        (path, place, *(arrows(*_pair(results, place, column, path)) for column in columns))
+        (path, place, *(arrows(*_pair(results, "estimates", place, column, path)) for column in columns))
         for path in ("clean", "held") for place in results.settings.limited
     ]  # fmt: skip
     return markdown_table(("path", "operator", "error", "> 5 % above R", "standard deviation", "retransmitted"), rows)
