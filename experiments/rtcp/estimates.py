@@ -145,8 +145,9 @@ def too_low(results: RtcpResults) -> list[Figure]:
     """The share of all runs in which BBRv1's detector once uses less than LOW of R; with loss it has no bound."""
     figures = []
     for path, label in (("clean", "of all runs"), ("lossy", "with 10 % loss")):
-        lowest = [_pair(results, "detector", place, "lowest", path)[0] for place in results.settings.limited]
-        figure = share(label, int((np.concatenate(lowest) < LOW).sum()), sum(map(len, lowest)))
+        lowest = np.concatenate([_pair(results, "detector", place, "lowest", path)[0]
+                                 for place in results.settings.limited])  # fmt: skip
+        figure = share(f"{label} (lowest {np.nanmin(lowest):.2f} R)", int((lowest < LOW).sum()), len(lowest))
         figures.append(replace(figure, agrees=figure.mean > 0 or path == "lossy"))
     return figures
 
