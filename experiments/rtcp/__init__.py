@@ -26,6 +26,7 @@ from experiments.rtcp import (
     baseline,
     detection,
     disturbed,
+    estimates,
     fairness,
     files,
     lifted,
@@ -87,6 +88,9 @@ def draw(results: RtcpResults) -> Picture:
 PARTS: tuple[Part[RtcpSettings], ...] = (
     Part("policing", policing.cases, policing.POLICING, policing.views_of, table=policing.rates_table),
     Part("files", files.cases, files.FILES, table=files.files_table),
+    Part("estimates", partial(estimates.cases, "estimates", ("clean", "held")), estimates.ESTIMATES,
+         table=estimates.estimates_table),
+    Part("detector", partial(estimates.cases, "detector", ("clean", "lossy")), estimates.DETECTOR),
     Part("detection", detection.cases, detection.DETECTION, needs_links=True),
     Part("sensitivity", sensitivity.cases, sensitivity.SENSITIVITY, table=sensitivity.sensitivity_table,
          needs_links=True),

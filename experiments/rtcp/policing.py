@@ -134,6 +134,11 @@ def _policed(qos: QoS) -> NDArray[np.uint64]:
     return qos.element_series.dropped[:, [element.name for element in qos.elements].index("policer")]
 
 
+def constant_spans(values: Values, begin: int = 0) -> Iterator[tuple[int, int]]:
+    """The first indices, from begin on, of the spans of values [n] that are the same, each with its end."""
+    return pairwise([begin, *(begin + 1 + np.flatnonzero(np.diff(values[begin:]))), len(values) - 1])
+
+
 def first_constant_s(time_s: Values, values: Values, *, least_s: float, from_s: float) -> float:
     """The first time from from_s on at which values [n] begin to stay constant for least_s.
 
@@ -141,9 +146,7 @@ def first_constant_s(time_s: Values, values: Values, *, least_s: float, from_s: 
     """
     if not np.isfinite(from_s):
         return float("nan")
-    begin = int(np.searchsorted(time_s, from_s))
-    changes = [begin, *(begin + 1 + np.flatnonzero(np.diff(values[begin:]))), len(values) - 1]
-    for first, end in pairwise(changes):
+    for first, end in constant_spans(values, int(np.searchsorted(time_s, from_s))):
         if time_s[end] - time_s[first] >= least_s:
             return float(time_s[first])
     return float("nan")

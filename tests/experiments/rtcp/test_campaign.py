@@ -20,7 +20,7 @@ from emulation.scenario.path import GilbertElliott, Policer, SteppedPolicer
 from emulation.traces import Recording, Trace
 from experiments.campaign import Case, Links, Results, Store, judge
 from experiments.command import run_parts
-from experiments.rtcp import RTCP, sensitivity
+from experiments.rtcp import RTCP, estimates, sensitivity
 from experiments.rtcp.cells import PAIRS, Cell, RtcpResults
 from experiments.rtcp.detection import map_table
 from experiments.rtcp.disturbed import paths_table
@@ -157,8 +157,8 @@ def test_each_case_has_a_name_of_its_own() -> None:
     # 3 operators x 6 algorithms x 7 sizes; 2 detectors at 6 places, and without guards at one; 8 x 8; 2 x 3
     # 2 rules, 2 algorithms behind 2 operators, 3 eta x 4 gamma; 3 meetings; 2 algorithms at 6 places and 2 patterns
     # 6 algorithms over 2 losses x 6 rates x 5 round trips, and twice over 5 rates x 5 round trips
-    # 3 algorithms on 27 paths over 3 links; 20 settings of 2 detectors at 5 places
-    grids = 6 * 2 * 30 + 2 * 6 * 25 + 3 * 27 * 3 + 20 * 2 * 5
+    # 3 algorithms on 27 paths over 3 links; 20 settings of 2 detectors at 5 places; 2 parts of 2 flows on 2 paths
+    grids = 6 * 2 * 30 + 2 * 6 * 25 + 3 * 27 * 3 + 20 * 2 * 5 + 2 * 2 * 2 * 3
     assert len(names) == 3 * (84 + 5) + 126 + 2 * 7 + 64 + 6 + CLIENT_PARTS + grids + 2 * 2 * 2 * 12 + 3 + 14
 
 
@@ -178,6 +178,35 @@ def test_one_parameter_of_detection_differs_at_a_time() -> None:
     rows = sensitivity.sensitivity_table(results)[2:]
     assert len(rows) == 24
     assert rows[4:6] == ["| alpha | 8 | 0.0 | 0.0 |", "| beta | 0.1 | 0.0 | 0.0 |"]
+
+
+@pytest.mark.parametrize(("path", "share"), [("clean", 1.0), ("lossy", 0.9)])
+def test_only_a_rate_of_bbrs_detector_counts_as_one(path: str, share: float) -> None:
+    """The limiter passes R, of which the link loses a tenth. BBRv1 without its detector uses no such rate."""
+    whole = settings()
+    watching = scenarios_of(whole, Cell("detector", "op3", "rtcp_bbr", f"{path}-watching"))[0]
+    rates = []
+    for cca, params in (("rtcp_bbr", watching.flows[0].params), ("bbr", {}), ("bbr", {"long_term": 0})):
+        flow = watching.flows[0].model_copy(update={"cca": cca, "params": params})
+        run = simulate(watching.model_copy(update={"flows": (flow,)}), series_every_s=estimates.EVERY_S)
+        rates.append(estimates.of_detector(whole.limited["op3"], run))
+    assert rates[0].tolist() == rates[1].tolist()  # a flow that observes sends the packets of BBRv1
+    assert np.median(rates[1]) == pytest.approx(share, abs=0.05)
+    assert len(rates[2]) == 0
+
+
+def test_an_estimate_counts_from_its_time_on_while_the_client_is_limited() -> None:
+    whole = settings()
+    acting = scenarios_of(whole, Cell("detector", "op3", "rtcp_bbr", "clean-acting"))[0]
+    assert acting.flows[0].params == {"act": 1, "probing": 1}
+    run = simulate(acting, series_every_s=estimates.EVERY_S)
+    found_mbps = estimates.of_rtcp(whole.limited["op3"], run) * whole.limited["op3"].rate_mbps
+    limits = [limit for limit in run.flows[0].limits if limit.kind == "limited"]
+    ends_s = run.flows[0].complete_s
+    assert ends_s is not None
+    assert len(found_mbps) == pytest.approx((ends_s - limits[0].at_ms / 1000) / estimates.EVERY_S, abs=2)
+    wire_mbps = [limits[n].bytes_per_s * 8e-6 * 1500 / 1448 for n in (0, -1)]
+    assert found_mbps[[0, -1]] == pytest.approx(wire_mbps)
 
 
 def test_a_limited_flow_meets_its_operators_policer_first() -> None:
@@ -324,6 +353,7 @@ def test_a_small_campaign_is_judged_drawn_and_tabled() -> None:
     assert policed.any()
     assert results.get(baseline, "policer_mbps")[policed] == pytest.approx(1.3, rel=0.01)
     assert second_table(results)[2].startswith("| CUBIC | 0.0 > 0.0 > 0.0 | ")
+    assert estimates.estimates_table(results)[7].startswith("| held | op3 | ")
     assert concurrent_table(results)[0] == "| algorithm | parallel | joined |"
     assert [row.split(" | ")[:2] for row in probing_table(results)[2:4]] == [["| 15", "10 %"], ["| 15", "25 %"]]
     head, rule, *lines = files_table(results)

@@ -45,6 +45,12 @@ def row_of_sessions(part: Cell) -> dict[str, float | None]:
         is_limited = part.place in SETTINGS.limited
         wrong = {("beta-400", True), ("theta-200", False), ("theta-800", True)}
         return {"limited": abs(is_limited - 0.1 * ((part.value, is_limited) in wrong))}
+    if part.kind == "estimates":
+        error, rate = (0.1, 0.256) if part.cca == "bbr" else (0.01, 0.084)
+        above = 0.4 if part.place == "op3" else 0.1
+        return {"error": error, "spread": error, "above": above, "retransmission_rate": rate}
+    if part.kind == "detector":
+        return {"lowest": 0.5, "first": 0.2 if part.value.endswith("watching") else 0.02}
     if part.kind == "shorts":
         rate, _, _, kbps = PAPER.get((part.place, part.cca), (0.1, 0.0, 0.0, 500.0))
         rate *= 0.8 if part.cca in LEFT else 1
@@ -77,7 +83,7 @@ def row(part: Cell) -> dict[str, float | None]:
         limited = SETTINGS.limited[SETTINGS.concurrent[part.place].limited]
         cells["retransmission_rate"] = 0.05 if part.cca in LEFT else 0.1
         cells["bucket_bytes"], cells["rate_mbps"] = limited.bucket_bytes, limited.rate_mbps * 0.99
-    elif part.kind in {"video", "shorts", "kept", "sensitivity"}:
+    elif part.kind in {"video", "shorts", "kept", "sensitivity", "estimates", "detector"}:
         cells |= row_of_sessions(part)
     elif part.kind == "lifted":
         cells["speed_mbps"], cells["regained_s"] = 35.0, 1.5
@@ -157,6 +163,11 @@ def test_what_the_paper_found_agrees_with_every_statement() -> None:
         ("files-op2-rtcp-cubic-16000000 retransmission_rate", 0.049, "6.1-7"),
         ("files-op1-rtcp-bbr-1000000 retransmission_rate", 0.05, "6.1-8"),
         ("files-op1-rtcp-cubic-500000 retransmission_rate", 0.01, "6.1-9"),
+        ("estimates-op1-bbr-clean-plain above", 0.4, "6.1-12"),
+        ("estimates-op2-rtcp-bbr-clean-capped error", 0.2, "6.1-13"),
+        ("estimates-op3-rtcp-bbr-clean-capped spread", 0.2, "6.1-14"),
+        ("estimates-op3-rtcp-bbr-clean-capped retransmission_rate", 0.1, "6.1-15"),
+        ("detector-op2-rtcp-bbr-clean-watching first", -0.4, "G-2"),
         ("detection-op2-rtcp-cubic-limited limited", 0.0, "K-1"),
         ("detection-op5-rtcp-bbr-unlimited limited", 1.0, "K-2"),
         ("detection-op4m-rtcp-bbr-unlimited limited", 1.0, "K-3"),
@@ -220,6 +231,12 @@ def test_what_has_no_cell_in_the_paper_is_not_held_against_it() -> None:
         columns = {name: np.full(5, 1.0) for name in COLUMNS}
         results = Results(other, {cell: columns for _, cell in cells_of(other, "probing")})
         assert set(judged(results, "probing")) == {"J-6", "J-7"}
+
+
+def test_a_detector_that_never_uses_a_low_rate_differs() -> None:
+    near = {f"detector-op{n}-rtcp-bbr-clean-watching lowest": 0.85 for n in (1, 2, 3)}
+    assert not judged(made(**near))["G-1"]
+    assert judged(made(**dict([near.popitem()])))["G-1"]  # two operators with low rates are enough
 
 
 def test_a_second_connection_is_judged_by_its_best_cell() -> None:
