@@ -22,11 +22,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from serving.agent.table import text_sha256
 
@@ -46,6 +47,8 @@ BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
 # `ensemble` is at most 256 KiB and the other files are smaller, so no valid file reaches this bound.
 MAX_READ_BYTES = 1024 * 1024
 _READ_CHUNK_BYTES = 64 * 1024
+# Of a file that is read line by line from `ccatune-bpf`, whose output is in memory as a whole.
+_MAX_LINES_BYTES = 16 * 1024 * 1024
 
 # If the status changes while the files are read, all of them are read again. After this many attempts the last
 # reading is used.
@@ -77,6 +80,14 @@ class Tree(Protocol):
 
     def read(self, cca: str, file: str) -> str:
         """Return the whole text of the file. The errno is EFBIG above 1 MiB, and EILSEQ for text that is not ASCII."""
+
+
+@runtime_checkable
+class LineTree(Protocol):
+    """A tree that can read a file line by line, because `clients` and `flows` may be larger than 1 MiB."""
+
+    def lines(self, cca: str, file: str) -> Iterator[str]:
+        """Yield the lines of the file. Errors are those of Tree.read."""
 
 
 class NotLoadedError(FileNotFoundError):
@@ -117,6 +128,11 @@ class ProcTree:
             os.close(descriptor)
         return _decode(b"".join(chunks), str(self.root / cca / file))
 
+    def lines(self, cca: str, file: str) -> Iterator[str]:
+        """As LineTree.lines, of any size."""
+        with (self.root / cca / file).open(encoding="ascii", buffering=_READ_CHUNK_BYTES) as lines:
+            yield from lines
+
 
 def _installed_host() -> BpfHost:
     # The import takes longer than the first write to /proc, and a CCA of the module does not need it.
@@ -151,11 +167,21 @@ class BpfTree:
 
     def read(self, cca: str, file: str) -> str:
         """As Tree.read, with the program's errno."""
+        return _decode(self._bytes(cca, file, most=MAX_READ_BYTES), f"{cca}/{file}")
+
+    def lines(self, cca: str, file: str) -> Iterator[str]:
+        """As LineTree.lines. The errno is EFBIG above 16 MiB, and ENOENT for `clients`, which BPF does not have."""
+        if file == "clients":
+            raise FileNotFoundError(errno.ENOENT, "BPF has no such file", f"{cca}/{file}")
+        for line in io.BytesIO(self._bytes(cca, file, most=_MAX_LINES_BYTES)):
+            yield _decode(line, f"{cca}/{file}")
+
+    def _bytes(self, cca: str, file: str, *, most: int) -> bytes:
         with _missing_is_not_loaded():
             data = self._host().read_bytes(cca, file)
-        if len(data) > MAX_READ_BYTES:
-            raise OSError(errno.EFBIG, f"more than {MAX_READ_BYTES} bytes", f"{cca}/{file}")
-        return _decode(data, f"{cca}/{file}")
+        if len(data) > most:
+            raise OSError(errno.EFBIG, f"more than {most} bytes", f"{cca}/{file}")
+        return data
 
 
 class AutoTree:
@@ -178,8 +204,13 @@ class AutoTree:
         with self._chosen(cca, file) as tree:
             return tree.read(cca, file)
 
+    def lines(self, cca: str, file: str) -> Iterator[str]:
+        """As LineTree.lines."""
+        with self._chosen(cca, file) as tree:
+            yield from tree.lines(cca, file)
+
     @contextlib.contextmanager
-    def _chosen(self, cca: str, file: str) -> Iterator[Tree]:
+    def _chosen(self, cca: str, file: str) -> Iterator[ProcTree | BpfTree]:
         path = self._proc.root / cca
         try:
             yield self._proc if path.is_dir() else self._bpf
@@ -197,6 +228,11 @@ def make_tree(via: Via, *, proc_root: Path = DEFAULT_PROC_ROOT) -> Tree:
     if via == "proc":
         return ProcTree(proc_root)
     return BpfTree() if via == "bpf" else AutoTree(ProcTree(proc_root), BpfTree())
+
+
+def lines_of(tree: Tree, cca: str, file: str) -> Iterator[str]:
+    """Return the lines of a file. Errors are those of Tree.read, and are raised with the first line."""
+    return tree.lines(cca, file) if isinstance(tree, LineTree) else iter(tree.read(cca, file).splitlines())
 
 
 def _decode(data: bytes, name: str) -> str:
