@@ -7,7 +7,7 @@
 #include "../bpf/bbr_parts.h"
 #endif
 
-#include "bbr3_ensemble.h"
+#include "bbr_ensemble.h"
 #include "rtcp_recording.h"	/* the record of a loss */
 
 #define BBR(name) bbr3_##name
