@@ -8,7 +8,6 @@
 #endif
 
 #include "bbr_ensemble.h"
-#include "rtcp_recording.h"	/* the record of a loss */
 
 #define BBR(name) bbr3_##name
 #define ALG_LEARNS_FROM_LOSSES
