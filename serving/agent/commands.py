@@ -95,7 +95,7 @@ def clients(ctx: click.Context, *, prefixes: str | None, most: int, as_json: boo
 
     set_for_agent = ctx.parent.params.get("rtcp_prefixes") if ctx.parent is not None else None
     bits = prefix_bits(prefixes or set_for_agent or _PREFIXES)
-    found = read_prefixes(ctx.obj(), RTCP, bits=bits, most=most).to_json()
+    found = read_prefixes(ctx.obj(), RTCP, bits=bits, most=most)
     for line in [json.dumps(found)] if as_json else table_lines(found):
         echo(line)
 

@@ -130,7 +130,7 @@ class ProcTree:
 
     def lines(self, cca: str, file: str) -> Iterator[str]:
         """As LineTree.lines, of any size."""
-        with (self.root / cca / file).open(encoding="ascii", buffering=_READ_CHUNK_BYTES) as lines:
+        with (self.root / cca / file).open(encoding="ascii", errors="replace") as lines:
             yield from lines
 
 

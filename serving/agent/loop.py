@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from serving.agent.client import RegistryClient
     from serving.agent.kernel import Tree
-    from serving.agent.prefixes import ByPrefix
     from serving.agent.settings import AgentSettings
     from serving.agent.state import CcaReport, PollResult
     from serving.agent.sums import SumsLedger
@@ -75,8 +74,8 @@ class Agent:
         self._trust = _trust_of(settings, store=self._store, log=log, now_s=now_s)
         self._textfile = None
         if settings.textfile is not None:
-            prefixes = _prefixes_of(settings, tree)
-            self._textfile = Textfile(settings.textfile, log=log, clock=clock, now_s=now_s, read_prefixes=prefixes)
+            clients = (tree, prefix_bits(settings.rtcp_prefixes)) if settings.rtcp_prefixes else None
+            self._textfile = Textfile(settings.textfile, log=log, clock=clock, now_s=now_s, clients=clients)
         run_id = os.urandom(_RUN_ID_BYTES).hex()
         self._appliers = [
             Applier(
@@ -316,20 +315,6 @@ def _trust_of(
     from serving.agent.trust import Trust
 
     return Trust(settings.root, store=store, log=log, writes=writes, now_s=now_s)
-
-
-def _prefixes_of(settings: AgentSettings, tree: Tree) -> Callable[[], ByPrefix] | None:
-    """Return what reads the clients of R-TCP by prefix, or None where the settings leave it out."""
-    if not settings.rtcp_prefixes:
-        return None
-    bits = prefix_bits(settings.rtcp_prefixes)
-
-    def read() -> ByPrefix:
-        from serving.agent.prefixes import RTCP, read_prefixes
-
-        return read_prefixes(tree, RTCP, bits=bits)
-
-    return read
 
 
 def notify_systemd(message: str = "READY=1") -> None:

@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import add
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -34,25 +35,24 @@ COUNTS: Final = ("segments", "retransmitted", "limited_segments", "limited_retra
 _MAPPED: Final = bytes(10) + b"\xff\xff"
 _BYTES_PER_MEGABIT: Final = 125_000
 _HEADS: Final = ("limited", "R, Mbit/s", "B, kB", "segments", "to limited", "retransmitted", "saves, permille")
+_SHOWN_LAST: Final = ("segments", "limited_segments", "limited_retransmitted", "capping_saves_permille")
 
 # The address, whose other bits are 0, and the length of the prefix in bits.
 Network = tuple[bytes, int]
 Unit = Literal["clients", "connections"]
+ByPrefix = dict[str, Any]
 # In which field of a line the class of its client is.
 _CLASS: Final[Mapping[Unit, str]] = {"clients": "class", "connections": "limiter"}
 
 
 @dataclass(slots=True)
-class PrefixSums:
-    """The sums of some clients. rates_bytes_per_s, buckets_bytes: R and B of each limited one."""
+class _Sums:
+    """The sums of some clients. rates_bytes_per_s, buckets_bytes: R and B of each limited one. counts: as COUNTS."""
 
     clients: int = 0
     rates_bytes_per_s: array[int] = field(default_factory=lambda: array("Q"))
     buckets_bytes: array[int] = field(default_factory=lambda: array("Q"))
-    segments: int = 0
-    retransmitted: int = 0
-    limited_segments: int = 0
-    limited_retransmitted: int = 0
+    counts: list[int] = field(default_factory=lambda: [0] * len(COUNTS))
 
     def add(self, line: Mapping[str, str], *, is_limited: bool) -> None:
         """Add a client. Raises KeyError and ValueError for a line without the numbers of R-TCP."""
@@ -60,64 +60,39 @@ class PrefixSums:
         if is_limited:
             self.rates_bytes_per_s.append(int(line["limit_bytes_per_s"]))
             self.buckets_bytes.append(int(line["bucket_bytes"]))
-        self.segments += int(line["segments"])
-        self.retransmitted += int(line["retransmitted"])
-        self.limited_segments += int(line["limited_segments"])
-        self.limited_retransmitted += int(line["limited_retransmitted"])
+        for index, name in enumerate(COUNTS):
+            self.counts[index] += int(line[name])
 
-    def include(self, other: PrefixSums) -> None:
-        """Add the clients of other sums."""
+    def include(self, other: _Sums) -> None:
+        self.clients += other.clients
         self.rates_bytes_per_s.extend(other.rates_bytes_per_s)
         self.buckets_bytes.extend(other.buckets_bytes)
-        for name in ("clients", *COUNTS):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.counts = list(map(add, self.counts, other.counts))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the sums as JSON data. R and B are [least, median, most], or None without a limited client.
-
-        capping_saves_permille: the share of the segments that a cap can save, u p of R-TCP 2026, equation 1.
-        """
+        counts = dict(zip(COUNTS, self.counts, strict=True))
         return {
             "clients": self.clients,
             "limited_clients": len(self.rates_bytes_per_s),
-            "limit_bytes_per_s": spread_of(self.rates_bytes_per_s),
-            "bucket_bytes": spread_of(self.buckets_bytes),
-            **{name: getattr(self, name) for name in COUNTS},
-            "capping_saves_permille": round(1000 * self.limited_retransmitted / max(self.segments, 1), 1),
+            "limit_bytes_per_s": _spread(self.rates_bytes_per_s),
+            "bucket_bytes": _spread(self.buckets_bytes),
+            **counts,
+            "capping_saves_permille": round(1000 * counts["limited_retransmitted"] / max(counts["segments"], 1), 1),
         }
 
 
-@dataclass(frozen=True)
-class ByPrefix:
-    """The sums by prefix. Those where a cap saves most come first.
-
-    unit: what PrefixSums.clients counts. rest: the sums of `rest_prefixes` other prefixes, or of more than _MOST_READ.
-    """
-
-    unit: Unit
-    prefixes: Mapping[str, PrefixSums]
-    rest: PrefixSums
-    rest_prefixes: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return them, and the sums of all, as JSON data."""
-        total = PrefixSums()
-        for sums in (*self.prefixes.values(), self.rest):
-            total.include(sums)
-        prefixes = [{"prefix": prefix, **sums.to_json()} for prefix, sums in self.prefixes.items()]
-        rest = {"prefixes": self.rest_prefixes, **self.rest.to_json()}
-        return {"unit": self.unit, "prefixes": prefixes, "rest": rest, "all": total.to_json()}
-
-
-def spread_of(values: array[int]) -> tuple[int, float, int] | None:
+def _spread(values: array[int]) -> tuple[int, float, int] | None:
     """Return the least value, the median and the largest one; None without values."""
     return (min(values), median(values), max(values)) if values else None
 
 
 def read_prefixes(tree: Tree, ccas: Iterable[str], *, bits: tuple[int, int], most: int = SHOWN) -> ByPrefix:
-    """Read the clients of these algorithms of R-TCP, and sum them by prefix.
+    """Read the clients of these algorithms of R-TCP, and return their sums by prefix as JSON data.
 
-    bits: lengths of the prefixes of IPv4 and of IPv6. most: the number of prefixes; the others are one sum.
+    bits: lengths of the prefixes of IPv4 and of IPv6. most: the number of `prefixes`, of which those where a cap saves
+    most come first; the others are the sum `rest`. `all` is the sum of all, and `unit` says what `clients` counts.
+    R and B are [least, median, most], or None without a limited client. capping_saves_permille: the share of the
+    segments that a cap can save, u p of R-TCP 2026, equation 1.
 
     Raises:
         AgentError: none of the algorithms is loaded, or a line is not one of R-TCP.
@@ -145,8 +120,8 @@ def _opened(tree: Tree, cca: str, file: str) -> Iterable[str]:
 
 
 def _summed(unit: Unit, lines: Iterable[str], *, bits: tuple[int, int], most: int) -> ByPrefix:
-    found: dict[Network, PrefixSums] = {}
-    rest = PrefixSums()
+    found: dict[Network, _Sums] = {}
+    rest, total = _Sums(), _Sums()
     for line in lines:
         try:
             address, *words = line.split()
@@ -156,7 +131,7 @@ def _summed(unit: Unit, lines: Iterable[str], *, bits: tuple[int, int], most: in
             network = _network_of(address, bits)
             if (sums := found.get(network)) is None:
                 # Making the text of a network takes longer than all the rest, so only those that are shown have one.
-                sums = found.setdefault(network, PrefixSums()) if len(found) < _MOST_READ else rest
+                sums = found.setdefault(network, _Sums()) if len(found) < _MOST_READ else rest
             values = dict(word.split("=", 1) for word in words)
             sums.add(values, is_limited=values[_CLASS[unit]] == "limited")
         except (KeyError, ValueError, IndexError, OSError) as error:
@@ -164,10 +139,17 @@ def _summed(unit: Unit, lines: Iterable[str], *, bits: tuple[int, int], most: in
                 f"{unit}: expected a line of R-TCP with its counts, got another ({error}); "
                 "is the module of another version than this agent?"
             ) from error
-    order = sorted(found, key=lambda one: (-found[one].limited_retransmitted, -found[one].segments, one))
+    order = sorted(found, key=lambda one: (-found[one].counts[3], -found[one].counts[0], one))
     for network in order[most:]:
         rest.include(found[network])
-    return ByPrefix(unit, {_text_of(network): found[network] for network in order[:most]}, rest, len(order[most:]))
+    for sums in (*(found[network] for network in order[:most]), rest):
+        total.include(sums)
+    return {
+        "unit": unit,
+        "prefixes": [{"prefix": _text_of(network), **found[network].to_json()} for network in order[:most]],
+        "rest": {"prefixes": len(order[most:]), **rest.to_json()},
+        "all": total.to_json(),
+    }
 
 
 def _network_of(address: str, bits: tuple[int, int]) -> Network:
@@ -185,16 +167,16 @@ def _text_of(network: Network) -> str:
     return cut(address, bits_v4=bits, bits_v6=bits)
 
 
-def table_lines(found: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a table of ByPrefix.to_json()."""
+def table_lines(found: ByPrefix) -> list[str]:
+    """Return the lines of a table of these sums."""
     named = [(one["prefix"], one) for one in found["prefixes"]]
     named += [(f"others ({found['rest']['prefixes']})", found["rest"])] * bool(found["rest"]["clients"])
     rows = [("prefix", found["unit"], *_HEADS)]
     for name, its in (*named, ("all", found["all"])):
         rates, buckets = its["limit_bytes_per_s"], its["bucket_bytes"]
-        numbers = (its["clients"], its["limited_clients"], _in(_BYTES_PER_MEGABIT, rates), _in(1000, buckets),
-                   its["segments"], its["limited_segments"], its["limited_retransmitted"], its["capping_saves_permille"])  # fmt: skip
-        rows.append((name, *map(str, numbers)))
+        numbers = (its[figure] for figure in _SHOWN_LAST)
+        spreads = _in(_BYTES_PER_MEGABIT, rates), _in(1000, buckets)
+        rows.append((name, f"{its['clients']}", f"{its['limited_clients']}", *spreads, *map(str, numbers)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
 

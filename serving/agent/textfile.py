@@ -27,6 +27,7 @@ from serving.agent.sums import COUNTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from serving.agent.kernel import Tree
     from serving.agent.log import EventLog
     from serving.agent.prefixes import ByPrefix
     from serving.agent.state import CcaReport, PollResult
@@ -47,7 +48,7 @@ _COUNTERS: Final = (
     ("delay_samples", "delay_samples", "Samples of the queueing delay."),
     ("delay_samples_within_target", "within_target", "Samples of the queueing delay within the class's target."),
 )
-# The figure's name in ByPrefix.to_json(), and what it is.
+# The figure's name in the sums (prefixes.py), and what it is.
 _OF_PREFIX: Final = {
     "clients": "Clients of R-TCP in the kernel's table; in BPF live connections.",
     "limited_clients": "Those of them that are classified as limited.",
@@ -72,9 +73,12 @@ class Textfile:
         log: EventLog,
         clock: Callable[[], float],
         now_s: Callable[[], float] = time.time,
-        read_prefixes: Callable[[], ByPrefix] | None = None,
+        clients: tuple[Tree, tuple[int, int]] | None = None,
     ) -> None:
-        """Describe the file. clock: paces the writes. now_s: gives the time since 1970. read_prefixes: if set."""
+        """Describe the file. clock: paces the writes. now_s: gives the time since 1970.
+
+        clients: where to read R-TCP's clients, and the lengths of the prefixes; None leaves them out.
+        """
         self._path = path
         self._log = log
         self._clock = clock
@@ -83,7 +87,7 @@ class Textfile:
         self._written: Sequence[CcaReport] = ()
         self._next_s = 0.0
         self._is_failing = False
-        self._read_prefixes = read_prefixes
+        self._clients = clients
         self._prefixes, self._prefixes_error = "", ""
         self._next_prefixes_s = 0.0
 
@@ -111,9 +115,12 @@ class Textfile:
     def _prefixes_text(self) -> str:
         """Return the figures by prefix. Where the clients cannot be read, this is logged once, and there are none."""
         began_s = self._clock()
-        if self._read_prefixes is not None and began_s >= self._next_prefixes_s:
+        if self._clients is not None and began_s >= self._next_prefixes_s:
+            from serving.agent.prefixes import RTCP, read_prefixes
+
+            tree, bits = self._clients
             try:
-                self._prefixes, error = prefixes_text(self._read_prefixes()), ""
+                self._prefixes, error = prefixes_text(read_prefixes(tree, RTCP, bits=bits)), ""
             except (AgentError, OSError) as problem:
                 self._prefixes, error = "", str(problem)
             if error and error != self._prefixes_error:
@@ -165,13 +172,12 @@ def figures_text(reports: Sequence[CcaReport], sums: Mapping[str, Baseline], con
 
 def prefixes_text(found: ByPrefix) -> str:
     """Return the figures by prefix in Prometheus' text format. The sum of the other prefixes has the prefix `other`."""
-    data = found.to_json()
-    rows = [*data["prefixes"], *([{"prefix": "other", **data["rest"]}] if data["rest"]["clients"] else [])]
+    rows = [*found["prefixes"], *([{"prefix": "other", **found["rest"]}] if found["rest"]["clients"] else [])]
     families = []
     for figure, said in _OF_PREFIX.items():
         lines: list[Line] = []
         for row in rows:
-            labels = {"prefix": row["prefix"], "unit": data["unit"]}
+            labels = {"prefix": row["prefix"], "unit": found["unit"]}
             if figure in ("limit_bytes_per_s", "bucket_bytes"):
                 spread = zip(("0", "0.5", "1"), row[figure] or (), strict=False)
                 lines += [({**labels, "quantile": at}, float(value)) for at, value in spread]

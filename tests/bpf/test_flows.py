@@ -87,7 +87,7 @@ def test_rtcp_over_bbr_finds_a_policer_and_caps_its_pacing(host: BpfHost, subjec
             while not is_found() and time.monotonic() < deadline:
                 time.sleep(0.1)
                 [flow] = flows_of(host, subject.cca)
-            by_prefix = read_prefixes(BpfTree(lambda: host), [subject.cca], bits=(24, 56)).to_json()
+            by_prefix = read_prefixes(BpfTree(lambda: host), [subject.cca], bits=(24, 56))
     assert is_found(), flow
     [its] = by_prefix["prefixes"]
     assert (by_prefix["unit"], its["clients"], its["limited_clients"]) == ("connections", 1, 1)

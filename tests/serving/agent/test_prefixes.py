@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def tree_of(folder: Path, *, file: str = "clients", text: str = CLIENTS, cca: st
 
 
 def test_clients_are_summed_by_prefix_and_those_where_a_cap_saves_most_come_first(tmp_path: Path) -> None:
-    found = read_prefixes(tree_of(tmp_path), ["rtcp_cubic", "rtcp_bbr"], bits=BITS).to_json()
+    found = read_prefixes(tree_of(tmp_path), ["rtcp_cubic", "rtcp_bbr"], bits=BITS)
     assert found["unit"] == "clients"
     assert [one["prefix"] for one in found["prefixes"]] == [
         "10.9.2.0/24", "2001:db8:0:1200::/56", "10.9.4.0/24", "10.9.3.0/24",
@@ -77,14 +78,14 @@ def test_only_the_largest_prefixes_are_shown_and_the_others_are_one_sum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = tree_of(tmp_path)
-    every = read_prefixes(tree, ["rtcp_bbr"], bits=BITS).to_json()
-    few = read_prefixes(tree, ["rtcp_bbr"], bits=BITS, most=1).to_json()
+    every = read_prefixes(tree, ["rtcp_bbr"], bits=BITS)
+    few = read_prefixes(tree, ["rtcp_bbr"], bits=BITS, most=1)
     assert every["rest"]["clients"] == 0
     assert (few["rest"]["prefixes"], few["rest"]["clients"]) == (3, 4)
     assert few["all"] == every["all"]
     assert few["all"]["limit_bytes_per_s"] == (125_000, 375_000, 1_000_000)
     monkeypatch.setattr(prefixes, "_MOST_READ", 2)
-    bounded = read_prefixes(tree, ["rtcp_bbr"], bits=BITS).to_json()
+    bounded = read_prefixes(tree, ["rtcp_bbr"], bits=BITS)
     assert [one["prefix"] for one in bounded["prefixes"]] == ["10.9.2.0/24", "10.9.3.0/24"]
     assert bounded["all"] == every["all"]
 
@@ -101,7 +102,7 @@ def test_a_prefix_has_the_length_that_is_set_but_no_more_bits_than_the_kernel_sh
     tmp_path: Path, bits: tuple[int, int], expected: set[str]
 ) -> None:
     tree = tree_of(tmp_path, text=client("10.9.2.2") + client("2001:db8:0:1200::/64"))
-    assert set(read_prefixes(tree, ["rtcp_bbr"], bits=bits).prefixes) == expected
+    assert {one["prefix"] for one in read_prefixes(tree, ["rtcp_bbr"], bits=bits)["prefixes"]} == expected
 
 
 def test_without_the_file_of_clients_the_live_connections_of_all_algorithms_count(tmp_path: Path) -> None:
@@ -117,8 +118,8 @@ def test_without_the_file_of_clients_the_live_connections_of_all_algorithms_coun
     tree_of(tmp_path, file="flows", text=flows)
     tree = tree_of(tmp_path, file="flows", text=flow("10.1.1.1:80", "10.9.2.3:77", "split"), cca="rtcp_cubic")
     found = read_prefixes(tree, ["rtcp_cubic", "rtcp_bbr", "rtcp_bbr3"], bits=BITS)
-    assert found.unit == "connections"
-    counted = {prefix: (sums.clients, len(sums.buckets_bytes)) for prefix, sums in found.prefixes.items()}
+    assert found["unit"] == "connections"
+    counted = {one["prefix"]: (one["clients"], one["limited_clients"]) for one in found["prefixes"]}
     assert counted == {"10.9.2.0/24": (2, 1), "2001:db8::/56": (1, 0)}
 
 
@@ -128,7 +129,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     old = client("10.9.2.2").replace(" limited_segments=0", "")
     with pytest.raises(AgentError, match=r"limited_segments.*of another version"):
         read_prefixes(tree_of(tmp_path, text=old), ["rtcp_bbr"], bits=BITS)
-    assert read_prefixes(tree_of(tmp_path, text=""), ["rtcp_bbr"], bits=BITS).to_json()["all"]["clients"] == 0
+    assert read_prefixes(tree_of(tmp_path, text=""), ["rtcp_bbr"], bits=BITS)["all"]["clients"] == 0
 
 
 def test_the_command_shows_a_table_or_json_and_writes_nothing(
@@ -185,13 +186,15 @@ def test_clients_are_read_seldom_and_a_failure_is_logged_once(tmp_path: Path) ->
     """Reading takes at most half a percent of the time, also where it takes long."""
     log, now_s, reads = io.StringIO(), [0.0], []
 
-    def read() -> prefixes.ByPrefix:
-        reads.append(now_s[0])
-        now_s[0] += 1  # the time that it takes
-        return read_prefixes(ProcTree(tmp_path), ["rtcp_bbr"], bits=BITS)
+    class SlowTree(ProcTree):
+        def lines(self, cca: str, name: str) -> Iterator[str]:
+            if (cca, name) == ("rtcp_cubic", "clients"):
+                reads.append(now_s[0])
+                now_s[0] += 1
+            return super().lines(cca, name)
 
     textfile = Textfile(
-        tmp_path / "ccatune.prom", log=log_to(log), clock=lambda: now_s[0], now_s=lambda: 0, read_prefixes=read
+        tmp_path / "ccatune.prom", log=log_to(log), clock=lambda: now_s[0], clients=(SlowTree(tmp_path), BITS)
     )
     while now_s[0] < 450:
         textfile.write_if_due([], lambda _cca: pytest.fail("there is no algorithm"))
