@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from emulation.run.qos import QoS
 from emulation.run.simulator import core_version, default_threads, simulate
-from emulation.scenario.model import Scenario, canonical_text
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario, canonical_text
 from emulation.scenario.path import Frozen
 from emulation.traces import OPPORTUNITY_BYTES, Recording
 from experiments.figures import Statement, number, row_of
@@ -75,10 +75,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Links:
-    """The recordings that a campaign uses, by a name of its own. made: they are synthetic."""
+    """The recordings that a campaign uses, by a name of its own. made: they are synthetic. training: for its rows."""
 
     recordings: Mapping[str, Sequence[Recording]] = field(default_factory=dict)
     made: bool = False
+    training: Sequence[Recording] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +113,17 @@ def pieces_of(recordings: Sequence[Recording], *, length_s: float, most: int) ->
     if len(found) > most:
         found = [found[round(i * (len(found) - 1) / (most - 1))] for i in range(most)]
     return [recording.cut(start_ms, start_ms + length_ms) for recording, start_ms in found]
+
+
+def over_pieces(
+    pieces: Sequence[Recording], flow: FlowSpec, *, path: Mapping[str, Any], duration_s: float | None = None
+) -> list[Scenario]:
+    """A run of one flow over each piece. path: fields of the link besides its trace. duration_s: None: of the piece."""
+    return [
+        Scenario(name=piece.name, link=LinkSpec.model_validate({"trace": piece.trace, **path}), flows=(flow,),
+                 duration_s=duration_s or piece.duration_s, seed=number)
+        for number, piece in enumerate(pieces)
+    ]  # fmt: skip
 
 
 def as_they_are(results: Results[Any]) -> Mapping[str, Any]:

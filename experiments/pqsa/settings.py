@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -32,13 +32,6 @@ class Varied(Frozen):
     rtt_ms: Times = Field(min_length=2)
     buffer_pkts: Counts = Field(min_length=2)
     duration_s: Times = Field(min_length=2, description="of a run")
-
-
-class Levels(Frozen):
-    """Mean rates of the pieces of figures 13 and 14, in Mbit/s."""
-
-    low: Bounds
-    high: Bounds
 
 
 class Epochs(Frozen):
@@ -94,7 +87,7 @@ class PqsaSettings(Frozen):
     delay_class: int = Field(ge=0, le=7)
     rivals: tuple[Cca, ...] = Field(min_length=1)
     varied: Varied
-    levels_mbps: Levels
+    levels_mbps: dict[Literal["low", "high"], Bounds] = Field(description="mean rates of figures 13 and 14")
     epochs: Epochs
     fairness: Fairness
     dds: Dds

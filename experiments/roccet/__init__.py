@@ -13,7 +13,7 @@ from emulation.traces import default_traces, read
 from emulation.traces.synthetic import TraceModel, make_recordings
 from experiments.campaign import Campaign, Links, Part, Results
 from experiments.command import command_of
-from experiments.figures import heads_of, markdown_table
+from experiments.figures import heads_of, markdown_table, with_interval
 from experiments.roccet.buffers import buffers_cases, buffers_table
 from experiments.roccet.cases import (
     FIRSTS,
@@ -30,7 +30,6 @@ from experiments.roccet.recorded import RECORDED, recorded_views
 from experiments.roccet.settings import RoccetSettings, load_settings
 from experiments.roccet.share import SHARED, share_views
 from kmod.terminal import counted
-from training.intervals import interval_of
 
 SCHEMES = ("roccet", *RIVALS)
 QUARTILES = {"p25": 0.25, "median": 0.5, "p75": 0.75}
@@ -45,8 +44,7 @@ def halved_table(results: Results[RoccetSettings]) -> list[str]:
     rows = []
     for at, get in halved_views(results).items():
         for scheme in SCHEMES:
-            columns = [get(scheme, name) for name in HALVED_COLUMNS]
-            cells = (f"{values.mean():.1f} ± {interval_of(values):.1f}" for values in columns)
+            cells = (with_interval(get(scheme, name)) for name in HALVED_COLUMNS)
             rows.append((*at.split(", "), NAMES[scheme], *cells))
     heads = ("RTT", "buffer", "algorithm", "RTT before, ms", "after", "goodput before, Mbit/s", "after")
     return markdown_table(heads, rows)
