@@ -33,6 +33,7 @@ from emulation.run.simulator import core_version, default_threads, simulate
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario, canonical_text
 from emulation.scenario.path import Frozen
 from emulation.traces import OPPORTUNITY_BYTES, Recording
+from emulation.traces.synthetic import TraceModel, make_recordings
 from experiments.figures import Statement, number, row_of
 from kmod.ensemble import write_atomically
 from training.errors import TrainingError
@@ -47,6 +48,7 @@ Row = Mapping[str, float | Sequence[float] | None]
 Key = tuple[str, ...]
 S = TypeVar("S", bound=Frozen)
 LEAST_BYTES = 100 * OPPORTUNITY_BYTES  # a piece of a recording with less capacity is an outage
+MADE_S, MADE_COUNT = 600.0, 8
 FORMAT = 1  # increased when the figures of a run change in another way than by the key
 
 
@@ -93,6 +95,11 @@ class Results(Generic[S]):
     def get(self, key: Key, column: str) -> Values:
         """A column; NaN: the run has no such figure."""
         return self.cases[key][column]
+
+
+def made_like(model: Path, *, count: int = MADE_COUNT) -> list[Recording]:
+    """Links that a model makes, in the place of recordings that are missing."""
+    return make_recordings(TraceModel.load(model), duration_s=MADE_S, count=count, seed=1)
 
 
 def pieces_of(recordings: Sequence[Recording], *, length_s: float, most: int) -> list[Recording]:

@@ -30,8 +30,7 @@ from emulation.run.simulator import default_threads
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import Jitter
 from emulation.traces import Recording, default_traces
-from emulation.traces.synthetic import TraceModel, make_recordings
-from experiments.campaign import Case, Links, Row, over_pieces, pieces_of
+from experiments.campaign import MADE_COUNT, Case, Links, Row, made_like, over_pieces, pieces_of
 from experiments.pqsa.settings import PqsaSettings
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.commands import recordings_of
@@ -42,7 +41,6 @@ from training.study.ensemble import require_singles
 
 GR, ONE_ROW = "pqsa-gr", "without SD1"
 GAINED, SHARED = f"{GR}, share gain", f"{ONE_ROW}, share gain"
-MADE_S, MADE_COUNT = 600.0, 8
 EVERY_S = 0.1
 FAIR_WITHIN, FAIR_FOR_S = 0.25, 5.0  # a flow has its fair rate if it is within 25 % of it for 5 s
 
@@ -55,8 +53,7 @@ def links_of(settings: PqsaSettings, paths: Sequence[Path]) -> Links:
     """
     is_made = not paths and default_traces() is None
     if is_made:
-        places = {at: make_recordings(TraceModel.load(model), duration_s=MADE_S, count=2 * MADE_COUNT, seed=1)
-                  for at, model in settings.models.items()}  # fmt: skip
+        places = {at: made_like(model, count=2 * MADE_COUNT) for at, model in settings.models.items()}
         training = [recording for its in places.values() for recording in its[:MADE_COUNT]]
         places = {at: its[MADE_COUNT:] for at, its in places.items()}
     else:

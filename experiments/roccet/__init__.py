@@ -10,8 +10,7 @@ import click
 import numpy as np
 
 from emulation.traces import default_traces, read
-from emulation.traces.synthetic import TraceModel, make_recordings
-from experiments.campaign import Campaign, Links, Part, Results
+from experiments.campaign import Campaign, Links, Part, Results, made_like
 from experiments.command import command_of
 from experiments.figures import heads_of, markdown_table, with_interval
 from experiments.roccet.buffers import buffers_cases, buffers_table
@@ -35,7 +34,6 @@ SCHEMES = ("roccet", *RIVALS)
 QUARTILES = {"p25": 0.25, "median": 0.5, "p75": 0.75}
 MODELS = Path(__file__).resolve().parents[2] / "configs" / "traces"
 MODEL_NAMES = {"stationary": "cellular-4g.json", "mobile": "cellular-driving.json"}
-MADE_S, MADE_COUNT = 600.0, 8
 HALVED_COLUMNS = ("rtt_before_ms", "rtt_after_ms", "goodput_before_mbps", "goodput_after_mbps")
 
 
@@ -79,9 +77,7 @@ def links_of(settings: RoccetSettings, paths: Sequence[Path]) -> Links:
     """The recordings of both kinds of links; synthetic ones of the same kinds if there are none."""
     found = list(paths) or default_traces()
     if found is None:
-        models = {kind: TraceModel.load(MODELS / name) for kind, name in MODEL_NAMES.items()}
-        made = {kind: make_recordings(m, duration_s=MADE_S, count=MADE_COUNT, seed=1) for kind, m in models.items()}
-        return Links(made, made=True)
+        return Links({kind: made_like(MODELS / name) for kind, name in MODEL_NAMES.items()}, made=True)
     datasets = {kind: getattr(settings.recorded, kind).dataset for kind in KINDS}
     recordings = read(found, wanted=set(datasets.values()).__contains__).recordings
     return Links({kind: [r for r in recordings if r.dataset == dataset] for kind, dataset in datasets.items()})

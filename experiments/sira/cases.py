@@ -28,11 +28,9 @@ from emulation.run.qos import QoS
 from emulation.scenario.model import FlowSpec, Scenario
 from emulation.traces import OPPORTUNITY_BYTES, Recording, Trace, default_traces, read
 from emulation.traces.poisson import make_poisson
-from emulation.traces.synthetic import TraceModel, make_recordings
-from experiments.campaign import Case, Links, Row, Values, over_pieces, pieces_of
+from experiments.campaign import Case, Links, Row, Values, made_like, over_pieces, pieces_of
 from experiments.sira.settings import LinkRates, Place, SiraSettings
 
-MADE_S, MADE_COUNT = 600.0, 8
 MBPS = OPPORTUNITY_BYTES * 8e-6  # of one opportunity a second
 # What moves the rate of SIRA-H besides the ACKs (kmod/core/sira.h):
 #
@@ -54,8 +52,7 @@ FLOWS = {
 def links_of(settings: SiraSettings, paths: Sequence[Path]) -> Links:
     """The recordings, or made ones of their kind if there are none, and the links with the paper's rates."""
     found = list(paths) or default_traces()
-    model = TraceModel.load(settings.model)
-    slow = make_recordings(model, duration_s=MADE_S, count=MADE_COUNT, seed=1)
+    slow = made_like(settings.model)
     recorded = slow if found is None else read(found, wanted=settings.dataset.__eq__).recordings
     return Links({"recorded": recorded, "made": with_rates(slow, settings.rates)}, made=found is None)
 
