@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import json
 import secrets
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -64,6 +65,10 @@ class StandInTree:
         if file == "clients" and (clients := self.root / "clients").exists():
             return clients.read_text(encoding="ascii")
         return _status_text(cca, state) if file == "status" else ""
+
+    def lines(self, cca: str, file: str) -> Iterator[str]:
+        """Yield the lines of a file."""
+        yield from self.read(cca, file).splitlines()
 
     def write(self, cca: str, file: str, text: str) -> None:
         """Write a text as a program does that opens the file, writes the text, and closes the file."""

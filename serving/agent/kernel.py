@@ -7,7 +7,7 @@
     BpfTree    the files of a CCA that runs in BPF, through the program `ccatune-bpf`
     AutoTree   for each CCA the first of these two that has it
 
-A stand-in for machines without either has the same two methods. The caller passes it in, so the agent does not
+A stand-in for machines without either has the same methods. The caller passes it in, so the agent does not
 import it.
 
 The module collects the text that is written through one file descriptor. It applies the text at the line `end`,
@@ -27,7 +27,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from serving.agent.table import text_sha256
 
@@ -70,7 +70,7 @@ _ERRNO_WORDS = {
 
 
 class Tree(Protocol):
-    """Reads and writes the files of one CCA. Both methods raise OSError with the kernel's errno.
+    """Reads and writes the files of one CCA. All methods raise OSError with the kernel's errno.
 
     Where the CCA is not loaded in BPF, or neither there nor as a module, they raise NotLoadedError.
     """
@@ -81,13 +81,8 @@ class Tree(Protocol):
     def read(self, cca: str, file: str) -> str:
         """Return the whole text of the file. The errno is EFBIG above 1 MiB, and EILSEQ for text that is not ASCII."""
 
-
-@runtime_checkable
-class LineTree(Protocol):
-    """A tree that can read a file line by line, because `clients` and `flows` may be larger than 1 MiB."""
-
     def lines(self, cca: str, file: str) -> Iterator[str]:
-        """Yield the lines of the file. Errors are those of Tree.read."""
+        """Yield the lines of `clients` or `flows`, which may be larger than 1 MiB. Errors are raised at the first."""
 
 
 class NotLoadedError(FileNotFoundError):
@@ -129,7 +124,7 @@ class ProcTree:
         return _decode(b"".join(chunks), str(self.root / cca / file))
 
     def lines(self, cca: str, file: str) -> Iterator[str]:
-        """As LineTree.lines, of any size."""
+        """As Tree.lines, of any size."""
         with (self.root / cca / file).open(encoding="ascii", errors="replace") as lines:
             yield from lines
 
@@ -170,7 +165,7 @@ class BpfTree:
         return _decode(self._bytes(cca, file, most=MAX_READ_BYTES), f"{cca}/{file}")
 
     def lines(self, cca: str, file: str) -> Iterator[str]:
-        """As LineTree.lines. The errno is EFBIG above 16 MiB, and ENOENT for `clients`, which BPF does not have."""
+        """As Tree.lines. The errno is EFBIG above 16 MiB, and ENOENT for `clients`, which BPF does not have."""
         if file == "clients":
             raise FileNotFoundError(errno.ENOENT, "BPF has no such file", f"{cca}/{file}")
         for line in io.BytesIO(self._bytes(cca, file, most=_MAX_LINES_BYTES)):
@@ -205,7 +200,7 @@ class AutoTree:
             return tree.read(cca, file)
 
     def lines(self, cca: str, file: str) -> Iterator[str]:
-        """As LineTree.lines."""
+        """As Tree.lines."""
         with self._chosen(cca, file) as tree:
             yield from tree.lines(cca, file)
 
@@ -228,11 +223,6 @@ def make_tree(via: Via, *, proc_root: Path = DEFAULT_PROC_ROOT) -> Tree:
     if via == "proc":
         return ProcTree(proc_root)
     return BpfTree() if via == "bpf" else AutoTree(ProcTree(proc_root), BpfTree())
-
-
-def lines_of(tree: Tree, cca: str, file: str) -> Iterator[str]:
-    """Return the lines of a file. Errors are those of Tree.read, and are raised with the first line."""
-    return tree.lines(cca, file) if isinstance(tree, LineTree) else iter(tree.read(cca, file).splitlines())
 
 
 def _decode(data: bytes, name: str) -> str:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kmod.abi import ALGORITHMS
 from serving.agent.errors import AgentError
-from serving.agent.kernel import lines_of
 from serving.agent.observe.addresses import cut
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def read_prefixes(tree: Tree, ccas: Iterable[str], *, bits: tuple[int, int], mos
 
 def _opened(tree: Tree, cca: str, file: str) -> Iterable[str]:
     """Return the lines of a file. The first one is read here, so that a missing file raises here."""
-    lines = lines_of(tree, cca, file)
+    lines = tree.lines(cca, file)
     return chain([first] if (first := next(lines, "")) else [], lines)
 
 
