@@ -5,7 +5,8 @@ It has the same files and the same rules: parser, formatter and admission are
 those of the core. The state of an algorithm is the file `<root>/<cca>.json`. It is
 replaced atomically, so that a reader, or a restart after a crash, finds the state
 before or after a write. The stand-in has no flows: nothing on this machine follows
-its tables. The file `status` says that it is a stand-in.
+its tables. The file `status` says that it is a stand-in. R-TCP's `clients` shows the
+text of the file `<root>/clients`, if somebody put one there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import errno
 import json
 import secrets
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -60,7 +62,13 @@ class StandInTree:
             return state.ensemble
         if file == "parameters":
             return _parameters_text(cca, state)
+        if file == "clients" and (clients := self.root / "clients").exists():
+            return clients.read_text(encoding="ascii")
         return _status_text(cca, state) if file == "status" else ""
+
+    def lines(self, cca: str, file: str) -> Iterator[str]:
+        """Yield the lines of a file."""
+        yield from self.read(cca, file).splitlines()
 
     def write(self, cca: str, file: str, text: str) -> None:
         """Write a text as a program does that opens the file, writes the text, and closes the file."""
@@ -79,7 +87,8 @@ class StandInTree:
                 self._save(cca, state)
 
     def _check(self, cca: str, file: str) -> None:
-        if cca not in ALGORITHMS or file not in ("parameters", "ensemble", "status", "flows"):
+        files = ("parameters", "ensemble", "status", "flows", *(["clients"] if cca.startswith("rtcp_") else []))
+        if cca not in ALGORITHMS or file not in files:
             raise _refused(errno.ENOENT, f"{cca}/{file}: no such file")
 
     def _lock_file(self, cca: str) -> Path:

@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 
 from emulation.run.qos import QoS
 from emulation.run.simulator import core_version, default_threads, simulate
-from emulation.scenario.model import Scenario, canonical_text
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario, canonical_text
 from emulation.scenario.path import Frozen
 from emulation.traces import OPPORTUNITY_BYTES, Recording
+from emulation.traces.synthetic import TraceModel, make_recordings
 from experiments.figures import Statement, number, row_of
 from kmod.ensemble import write_atomically
 from training.errors import TrainingError
@@ -47,6 +48,7 @@ Row = Mapping[str, float | Sequence[float] | None]
 Key = tuple[str, ...]
 S = TypeVar("S", bound=Frozen)
 LEAST_BYTES = 100 * OPPORTUNITY_BYTES  # a piece of a recording with less capacity is an outage
+MADE_S, MADE_COUNT = 600.0, 8
 FORMAT = 1  # increased when the figures of a run change in another way than by the key
 
 
@@ -75,10 +77,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Links:
-    """The recordings that a campaign uses, by a name of its own. made: they are synthetic."""
+    """The recordings that a campaign uses, by a name of its own. made: they are synthetic. training: for its rows."""
 
     recordings: Mapping[str, Sequence[Recording]] = field(default_factory=dict)
     made: bool = False
+    training: Sequence[Recording] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +95,11 @@ class Results(Generic[S]):
     def get(self, key: Key, column: str) -> Values:
         """A column; NaN: the run has no such figure."""
         return self.cases[key][column]
+
+
+def made_like(model: Path, *, count: int = MADE_COUNT) -> list[Recording]:
+    """Links that a model makes, in the place of recordings that are missing."""
+    return make_recordings(TraceModel.load(model), duration_s=MADE_S, count=count, seed=1)
 
 
 def pieces_of(recordings: Sequence[Recording], *, length_s: float, most: int) -> list[Recording]:
@@ -112,6 +120,17 @@ def pieces_of(recordings: Sequence[Recording], *, length_s: float, most: int) ->
     if len(found) > most:
         found = [found[round(i * (len(found) - 1) / (most - 1))] for i in range(most)]
     return [recording.cut(start_ms, start_ms + length_ms) for recording, start_ms in found]
+
+
+def over_pieces(
+    pieces: Sequence[Recording], flow: FlowSpec, *, path: Mapping[str, Any], duration_s: float | None = None
+) -> list[Scenario]:
+    """A run of one flow over each piece. path: fields of the link besides its trace. duration_s: None: of the piece."""
+    return [
+        Scenario(name=piece.name, link=LinkSpec.model_validate({"trace": piece.trace, **path}), flows=(flow,),
+                 duration_s=duration_s or piece.duration_s, seed=number)
+        for number, piece in enumerate(pieces)
+    ]  # fmt: skip
 
 
 def as_they_are(results: Results[Any]) -> Mapping[str, Any]:

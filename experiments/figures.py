@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -22,7 +23,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from emulation.run.plot import FAINT, INK
 from training.intervals import LEAST_SEEDS, drawn_rows, interval_95, interval_of, wilson_95
@@ -38,8 +39,14 @@ def _enough(seeds: int) -> int:
     return seeds
 
 
+def _beside(path: Path, info: ValidationInfo) -> Path:
+    return info.context / path if isinstance(info.context, Path) else path
+
+
 # The number of seeds of each case of a report.
 Seeds = Annotated[int, Field(le=10_000), AfterValidator(_enough)]
+# A path in a settings file, relative to the file's folder. read_settings() puts the folder before it.
+SettingsPath = Annotated[Path, AfterValidator(_beside)]
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,11 @@ def half_of(drawn: NDArray[np.float64]) -> float:
     """Half the width of the 95 % interval of a figure, of which these are the draws of a bootstrap."""
     low, high = interval_95(drawn)
     return (high - low) / 2
+
+
+def with_interval(values: NDArray[np.float64], *, digits: int = 1, scale: float = 1) -> str:
+    """The mean of the runs with its 95 % interval, in a cell of a table."""
+    return f"{scale * values.mean():.{digits}f} ± {scale * interval_of(values):.{digits}f}"
 
 
 def number(value: float) -> float | None:

@@ -94,11 +94,13 @@ def link_document(link: LinkSpec, *, trace: str) -> Document:
 def read_settings(path: Path, model: type[Settings], *, what: str = "settings") -> Settings:
     """Read a YAML file and validate it with a model. what: the kind of the file, for messages.
 
+    The model's validators have the file's folder as their context.
+
     Raises EmulationError if the file cannot be read, or its content is invalid.
     """
     document = read_document(path, what=what, holding=", ".join(model.model_fields))
     try:
-        return model.model_validate(document)
+        return model.model_validate(document, context=path.parent)
     except ValidationError as error:
         fault = first_fault(error, known=lambda at: () if at[:-1] else model.model_fields)
         raise EmulationError(f"{path}: {fault}") from error

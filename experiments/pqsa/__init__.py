@@ -10,36 +10,12 @@ import click
 
 from experiments.campaign import Campaign, Part
 from experiments.command import command_of
-from experiments.figures import half_of, markdown_table
-from experiments.pqsa.cases import (
-    epoch_cases,
-    fairness_cases,
-    hour_cases,
-    level_cases,
-    links_of,
-    path_cases,
-    qos_cases,
-    target_cases,
-    varied_cases,
-)
-from experiments.pqsa.searches import COST, DDS, costs, searched
+from experiments.figures import half_of, markdown_table, with_interval
+from experiments.pqsa import cases, searches
+from experiments.pqsa import statements as stated
 from experiments.pqsa.settings import load_settings
-from experiments.pqsa.statements import (
-    EPOCHS,
-    FAIRNESS,
-    HOURS,
-    LEVELS,
-    PATHS,
-    QOS,
-    TARGETS,
-    VARIED,
-    PqsaResults,
-    p95_ms,
-    varied_views,
-    views,
-)
+from experiments.pqsa.statements import PqsaResults, varied_views, views
 from kmod.terminal import counted
-from training.intervals import interval_of
 
 # The paper's figures, from tables IV and V: delay in ms, throughput in Mbit/s.
 PAPER = {
@@ -48,6 +24,7 @@ PAPER = {
     ("epochs", "epoch 120 s"): (52.5, 3.5), ("epochs", "epoch 240 s"): (57.5, 3.6),
     ("epochs", "without SD1"): (45.6, 3.8),
 }  # fmt: skip
+FAIR_DIGITS = {"jain": 3, "p95_ms": 0, "mbps": 1}
 HEADS = ("links", "flows", "p95 of the delay, ms", "throughput, Mbit/s", "use, %", "paper: ms, Mbit/s")
 
 
@@ -57,13 +34,11 @@ def qos_table(results: PqsaResults, *, part: str) -> list[str]:
     for (name, *at, flows), case in results.cases.items():
         if name != part:
             continue
-        delay_ms, drawn = p95_ms(case)
-        used = case["utilization"]
+        delay_ms, drawn = stated.p95_ms(case)
         paper = PAPER.get((name, flows))
         rows.append((
             ", ".join(at), flows, f"{delay_ms:.0f} ± {half_of(drawn):.0f}",
-            f"{case['mbps'].mean():.2f} ± {interval_of(case['mbps']):.2f}",
-            f"{100 * used.mean():.1f} ± {100 * interval_of(used):.1f}",
+            with_interval(case["mbps"], digits=2), with_interval(case["utilization"], scale=100),
             f"{paper[0]:g}, {paper[1]:g}" if paper else "",
         ))  # fmt: skip
     return markdown_table(HEADS, rows)
@@ -74,8 +49,7 @@ def fairness_table(results: PqsaResults) -> list[str]:
     rows = []
     for (part, *at, name), case in results.cases.items():
         if part == "fairness":
-            cells = (f"{case[column].mean():.{digits}f} ± {interval_of(case[column]):.{digits}f}"
-                     for column, digits in (("jain", 3), ("p95_ms", 0), ("mbps", 1)))  # fmt: skip
+            cells = (with_interval(case[column], digits=digits) for column, digits in FAIR_DIGITS.items())
             rows.append((*at, name, *cells))
     return markdown_table(("RTT, ms", "flows", "algorithm", "Jain's index", "p95, ms", "Mbit/s"), rows)
 
@@ -100,29 +74,29 @@ REPORT = Campaign(
     """,
     load=load_settings,
     parts=(
-        Part("qos", qos_cases, QOS, partial(views, part="qos"), "Unseen links, figures 7 to 10",
+        Part("qos", cases.qos_cases, stated.QOS, partial(views, part="qos"), "Unseen links, figures 7 to 10",
              partial(qos_table, part="qos"), needs_links=True),
-        Part("hours", hour_cases, HOURS, partial(varied_views, part="hour"), "Hours, figure 11",
+        Part("hours", cases.hour_cases, stated.HOURS, partial(varied_views, part="hour"), "Hours, figure 11",
              partial(qos_table, part="hour"), needs_links=True),
-        Part("varied", varied_cases, VARIED, partial(varied_views, part="varied"),
+        Part("varied", cases.varied_cases, stated.VARIED, partial(varied_views, part="varied"),
              "Another RTT, buffer or duration, figures 2, 3 and 12", partial(qos_table, part="varied"),
              needs_links=True),
-        Part("levels", level_cases, LEVELS, lambda results: {"": views(results, part="level")},
+        Part("levels", cases.level_cases, stated.LEVELS, lambda results: {"": views(results, part="level")},
              "A low and a high level, figures 13 and 14", partial(qos_table, part="level"), needs_links=True),
-        Part("targets", target_cases, TARGETS, partial(views, part="target"), "Targets, table IV",
+        Part("targets", cases.target_cases, stated.TARGETS, partial(views, part="target"), "Targets, table IV",
              partial(qos_table, part="target"), needs_links=True),
-        Part("epochs", epoch_cases, EPOCHS, partial(views, part="epochs"), "Epochs and levels, table V",
+        Part("epochs", cases.epoch_cases, stated.EPOCHS, partial(views, part="epochs"), "Epochs and levels, table V",
              partial(qos_table, part="epochs"), needs_links=True),
-        Part("fairness", fairness_cases, FAIRNESS, partial(views, part="fairness"),
+        Part("fairness", cases.fairness_cases, stated.FAIRNESS, partial(views, part="fairness"),
              "Flows that share a link, by RTT in ms and number, figure 15", fairness_table, needs_links=True),
-        Part("paths", path_cases, PATHS, partial(views, part="path"), "A share gain over disturbed paths",
+        Part("paths", cases.path_cases, stated.PATHS, partial(views, part="path"), "A share gain over disturbed paths",
              partial(qos_table, part="path"), needs_links=True),
-        Part("dds", lambda _settings, _links: (), DDS, searched, "DDS, section IV", needs_links=True),
-        Part("cost", lambda _settings, _links: (), COST, costs, "The cost of an ACK, section V.D"),
+        Part("dds", lambda _settings, _links: (), searches.DDS, searches.searched, "DDS, section IV", needs_links=True),
+        Part("cost", lambda _settings, _links: (), searches.COST, searches.costs, "The cost of an ACK, section V.D"),
     ),
     notes=(),
     describe=describe,
-    links=links_of,
+    links=cases.links_of,
     options=(
         click.option("--ensemble", type=click.Path(dir_okay=False, path_type=Path),
                      help="Ensemble of GR; trained and kept if it does not exist  [report-pqsa.parts/ensemble.json]"),

@@ -18,7 +18,7 @@ For table V only the flows have other epochs. Their rows were trained with epoch
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,10 @@ from emulation.run.simulator import default_threads
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import Jitter
 from emulation.traces import Recording, default_traces
-from emulation.traces.synthetic import TraceModel, make_recordings
-from experiments.campaign import Case, Links, Row, pieces_of
-from experiments.pqsa.settings import PathSettings, PqsaSettings
+from experiments.campaign import MADE_COUNT, Case, Links, Row, made_like, over_pieces, pieces_of
+from experiments.pqsa.settings import PqsaSettings
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.commands import recordings_of
-from training.errors import TrainingError
 from training.intervals import LEAST_SEEDS
 from training.reports.conditions import CONDITIONS, places_of, scenarios_of
 from training.study import Study, load_study, require_recordings
@@ -43,30 +41,19 @@ from training.study.ensemble import require_singles
 
 GR, ONE_ROW = "pqsa-gr", "without SD1"
 GAINED, SHARED = f"{GR}, share gain", f"{ONE_ROW}, share gain"
-MADE_S, MADE_COUNT = 600.0, 8
 EVERY_S = 0.1
 FAIR_WITHIN, FAIR_FOR_S = 0.25, 5.0  # a flow has its fair rate if it is within 25 % of it for 5 s
 
 
-@dataclass(frozen=True)
-class PqsaLinks(Links):
-    """The unseen recordings by place, the training recordings, and the ensemble."""
-
-    training: Sequence[Recording] = ()
-    ensemble: Ensemble | None = None
-
-
-def links_of(settings: PqsaSettings, paths: Sequence[Path]) -> PqsaLinks:
-    """The recordings, or made ones if there are none, and the ensemble, which is trained on them if it does not exist.
+def links_of(settings: PqsaSettings, paths: Sequence[Path]) -> Links:
+    """The recordings by place, or made ones if there are none. The ensemble is trained if it does not exist.
 
     Raises:
-        EnsembleError: the ensemble cannot be read.
         TrainingError: there is nothing to train on.
     """
     is_made = not paths and default_traces() is None
     if is_made:
-        places = {at: make_recordings(TraceModel.load(model), duration_s=MADE_S, count=2 * MADE_COUNT, seed=1)
-                  for at, model in settings.models.items()}  # fmt: skip
+        places = {at: made_like(model, count=2 * MADE_COUNT) for at, model in settings.models.items()}
         training = [recording for its in places.values() for recording in its[:MADE_COUNT]]
         places = {at: its[MADE_COUNT:] for at, its in places.items()}
     else:
@@ -78,23 +65,7 @@ def links_of(settings: PqsaSettings, paths: Sequence[Path]) -> PqsaLinks:
         study = load_study(settings.study).model_copy(update={"verify": None})
         settings.ensemble.parent.mkdir(parents=True, exist_ok=True)
         Study(study, require_recordings(training, study), threads=default_threads()).run().save(settings.ensemble)
-    return PqsaLinks(places, is_made, training, Ensemble.load(settings.ensemble))
-
-
-def table_of(links: Links) -> Ensemble:
-    """The ensemble of the links that links_of read.
-
-    Raises:
-        TrainingError: there is none.
-    """
-    if not isinstance(links, PqsaLinks) or links.ensemble is None:
-        raise TrainingError("report: expected links with an ensemble, got none")
-    return links.ensemble
-
-
-def training_of(links: Links) -> Sequence[Recording]:
-    """The recordings that train."""
-    return links.training if isinstance(links, PqsaLinks) else ()
+    return Links(places, is_made, training)
 
 
 def flow_of(ensemble: Ensemble, delay_class: int, **params: int) -> FlowSpec:
@@ -103,18 +74,10 @@ def flow_of(ensemble: Ensemble, delay_class: int, **params: int) -> FlowSpec:
     return FlowSpec(cca="gr", params=params, ensemble_text=text, delay_class=delay_class)
 
 
-def flows_of(settings: PqsaSettings, ensemble: Ensemble) -> dict[str, FlowSpec]:
+def flows_of(settings: PqsaSettings) -> dict[str, FlowSpec]:
     """PQSA-GR and the other algorithms, by name."""
-    own = flow_of(ensemble, settings.delay_class)
+    own = flow_of(Ensemble.load(settings.ensemble), settings.delay_class)
     return {GR: own, **{name: FlowSpec(cca=name) for name in settings.rivals}}
-
-
-def _runs(path: PathSettings, pieces: Sequence[Recording], flow: FlowSpec) -> list[Scenario]:
-    return [
-        Scenario(name=piece.name, link=LinkSpec(trace=piece.trace, rtt_ms=path.rtt_ms, buffer_pkts=path.buffer_pkts),
-                 flows=(flow,), duration_s=piece.duration_s, seed=number)
-        for number, piece in enumerate(pieces)
-    ]  # fmt: skip
 
 
 def _cases(
@@ -123,20 +86,20 @@ def _cases(
 ) -> Iterator[Case]:  # fmt: skip
     """A case for each flow, over the same pieces of the recordings."""
     pieces = pieces_of(recordings, length_s=duration_s or settings.duration_s, most=runs or settings.runs)
-    changed = settings.path.model_copy(update=path)
+    run = partial(over_pieces, pieces, path={**settings.path.model_dump(), **path})
     for name, flow in flows.items():
-        yield Case((*key, name), partial(_runs, changed, pieces, flow), figures if every_s is None else rates, every_s)
+        yield Case((*key, name), partial(run, flow), figures if every_s is None else rates, every_s)
 
 
 def qos_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
     """Each algorithm over each place's links."""
     for at, recordings in links.recordings.items():
-        yield from _cases(settings, ("qos", at), recordings, flows_of(settings, table_of(links)))
+        yield from _cases(settings, ("qos", at), recordings, flows_of(settings))
 
 
 def hour_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
     """The same over the links of each hour."""
-    flows = flows_of(settings, table_of(links))
+    flows = flows_of(settings)
     for at, recordings in links.recordings.items():
         for hour, its in hours_of(recordings).items():
             yield from _cases(settings, ("hour", at, hour), its, flows)
@@ -154,7 +117,7 @@ def hours_of(recordings: Iterable[Recording]) -> dict[str, list[Recording]]:
 
 def varied_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
     """PQSA-GR on 4G links with another RTT, buffer or duration."""
-    own = {GR: flow_of(table_of(links), settings.delay_class)}
+    own = {GR: flow_of(Ensemble.load(settings.ensemble), settings.delay_class)}
     for name, values in settings.varied.model_dump().items():
         for value in values:
             yield from _cases(settings, ("varied", name, f"{value:g}"), links.recordings["4g"], own, **{name: value})
@@ -162,10 +125,10 @@ def varied_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
 
 def level_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
     """PQSA-GR and BBR over pieces of a low and of a high level; none for a level with too few pieces."""
-    flows = {name: flow for name, flow in flows_of(settings, table_of(links)).items() if name in {GR, "bbr"}}
+    flows = {name: flow for name, flow in flows_of(settings).items() if name in {GR, "bbr"}}
     length_ms = round(1000 * settings.duration_s)
     every = [piece for its in links.recordings.values() for one in its for piece in one.pieces(length_ms)]
-    for level, (least_mbps, most_mbps) in settings.levels_mbps.model_dump().items():
+    for level, (least_mbps, most_mbps) in settings.levels_mbps.items():
         chosen = [piece for piece in every if least_mbps <= piece.trace.mean_rate_mbps < most_mbps
                   and piece.duration_s >= settings.duration_s]  # fmt: skip
         if len(chosen) >= LEAST_SEEDS:
@@ -174,14 +137,14 @@ def level_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
 
 def target_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
     """Flows with each target on 4G links."""
-    flows = {f"{target.queueing_delay_us / 1000:g}": flow_of(table_of(links), number)
-             for number, target in enumerate(table_of(links).classes)}  # fmt: skip
+    flows = {f"{target.queueing_delay_us / 1000:g}": flow_of(Ensemble.load(settings.ensemble), number)
+             for number, target in enumerate(Ensemble.load(settings.ensemble).classes)}  # fmt: skip
     yield from _cases(settings, ("target",), links.recordings["4g"], flows)
 
 
 def epoch_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
     """Long flows on 3G links: other epochs, other windows of eq. 1, and one row for all levels."""
-    epochs, table = settings.epochs, table_of(links)
+    epochs, table = settings.epochs, Ensemble.load(settings.ensemble)
     clocks: dict[str, dict[str, Any]] = {f"epoch {s:g} s": {"epoch_ms": round(1000 * s)} for s in epochs.epoch_s}
     # A window is no longer than its epoch.
     clocks |= {f"window {ms} ms": {"estimate_ms": ms} for ms in epochs.estimate_ms if ms <= table.epoch_ms}
@@ -191,9 +154,9 @@ def epoch_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
                       runs=epochs.runs)  # fmt: skip
 
 
-def fairness_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
+def fairness_cases(settings: PqsaSettings, _links: Links) -> Iterator[Case]:
     """Flows of BBR, of PQSA-GR, and of GR with one row for all levels; the latter two also with a share gain."""
-    ensemble, shared = table_of(links), settings.fairness.shared
+    ensemble, shared = Ensemble.load(settings.ensemble), settings.fairness.shared
     row = require_singles(ensemble)[settings.delay_class]
     flows = {"bbr": FlowSpec(cca="bbr")}
     for names, params in (((GR, ONE_ROW), {}), ((GAINED, SHARED), shared)):
@@ -218,7 +181,7 @@ def _together(settings: PqsaSettings, rtt_ms: float, count: int, flow: FlowSpec)
 
 def path_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
     """GR with one row over disturbed paths: without a share gain, and with it at several thresholds."""
-    paths, row = settings.paths, require_singles(table_of(links))[settings.delay_class]
+    paths, row = settings.paths, require_singles(Ensemble.load(settings.ensemble))[settings.delay_class]
     places = places_of([recording for its in links.recordings.values() for recording in its], paths.flows)
     trials = {GR: {"delay_threshold_us": paths.threshold_us}}
     trials |= {f"{us}": {"delay_threshold_us": us, **settings.fairness.shared} for us in paths.shared_us}

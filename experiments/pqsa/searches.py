@@ -18,7 +18,6 @@ from emulation import _engine
 from emulation.run.simulator import default_threads
 from experiments.campaign import Values
 from experiments.figures import Figure, Statement, quotients, within
-from experiments.pqsa.cases import training_of
 from experiments.pqsa.statements import PqsaResults
 from training.evaluation.evaluator import Evaluator, Request, optimise
 from training.evaluation.runner import CaseRunner
@@ -38,7 +37,7 @@ def searched(results: PqsaResults) -> dict[str, Columns]:
     """For each target and each state and seed: merit and violation of both searches on unseen epochs."""
     dds, threads = results.settings.dds, default_threads()
     study = load_study(dds.study)
-    recordings = require_recordings(training_of(results.links), study)
+    recordings = require_recordings(results.links.training, study)
     workload = study.workload.open(setting_of(study, recordings=recordings, threads=threads))
     runner = CaseRunner(study.cca, study.names, study.objective.objectives(study.cca, "training"), threads=threads)
     default = study.search_of(next(stage for stage in study.all_stages if stage.group_by))

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from emulation.scenario.files import read_settings
 from emulation.scenario.model import Cca
 from emulation.scenario.path import Frozen
-from experiments.figures import Seeds
+from experiments.figures import Seeds, SettingsPath
 
 Times = tuple[Annotated[float, Field(gt=0, le=3600)], ...]
 Counts = tuple[Annotated[int, Field(ge=1, le=100_000)], ...]
@@ -31,13 +32,6 @@ class Varied(Frozen):
     rtt_ms: Times = Field(min_length=2)
     buffer_pkts: Counts = Field(min_length=2)
     duration_s: Times = Field(min_length=2, description="of a run")
-
-
-class Levels(Frozen):
-    """Mean rates of the pieces of figures 13 and 14, in Mbit/s."""
-
-    low: Bounds
-    high: Bounds
 
 
 class Epochs(Frozen):
@@ -65,7 +59,7 @@ class Fairness(Frozen):
 class Dds(Frozen):
     """DDS as section IV prints it beside the default search."""
 
-    study: Path = Field(description="of the default search, and of the number of points that both evaluate")
+    study: SettingsPath = Field(description="of the default search, and of the number of points that both evaluate")
     states: int = Field(ge=1, description="spread over those with enough epochs")
     seeds: int = Field(ge=2)
     cases: int = Field(ge=1, description="epochs of each half at most")
@@ -81,11 +75,11 @@ class Paths(Frozen):
 
 
 class PqsaSettings(Frozen):
-    """All settings of the report. load_settings makes the paths absolute."""
+    """All settings of the report."""
 
     ensemble: Path = Field(Path("report-pqsa.parts/ensemble.json"), description="trained if it does not exist")
-    study: Path
-    models: dict[str, Path] = Field(description="of stand-ins for the recordings, by place")
+    study: SettingsPath
+    models: dict[str, SettingsPath] = Field(description="of stand-ins for the recordings, by place")
     datasets: dict[str, str] = Field(description="by place; without the suffix of its part")
     runs: Seeds
     duration_s: float = Field(gt=0, le=3600)
@@ -93,7 +87,7 @@ class PqsaSettings(Frozen):
     delay_class: int = Field(ge=0, le=7)
     rivals: tuple[Cca, ...] = Field(min_length=1)
     varied: Varied
-    levels_mbps: Levels
+    levels_mbps: dict[Literal["low", "high"], Bounds] = Field(description="mean rates of figures 13 and 14")
     epochs: Epochs
     fairness: Fairness
     dds: Dds
@@ -101,13 +95,4 @@ class PqsaSettings(Frozen):
     paths: Paths
 
 
-def load_settings(path: Path) -> PqsaSettings:
-    """Read the settings. Paths in the file are relative to its folder.
-
-    Raises:
-        EmulationError: the file cannot be read, or has unexpected content.
-    """
-    found = read_settings(path, PqsaSettings)
-    models = {place: path.parent / model for place, model in found.models.items()}
-    dds = found.dds.model_copy(update={"study": path.parent / found.dds.study})
-    return found.model_copy(update={"study": path.parent / found.study, "models": models, "dds": dds})
+load_settings = partial(read_settings, model=PqsaSettings)

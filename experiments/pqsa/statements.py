@@ -37,18 +37,18 @@ LEAST_JAIN = 0.95
 def views(results: PqsaResults, *, part: str) -> dict[str, Cases]:
     """The cases of a part by the middle of their keys, and then by the last part."""
     found: dict[str, dict[str, Columns]] = {}
-    for key, columns in results.cases.items():
-        if key[0] == part:
-            found.setdefault(", ".join(key[1:-1]), {})[key[-1]] = columns
+    for (name, *at, last), columns in results.cases.items():
+        if name == part:
+            found.setdefault(", ".join(at), {})[last] = columns
     return dict(found)
 
 
 def varied_views(results: PqsaResults, *, part: str) -> dict[str, Values2]:
     """The same in three steps: what was varied, its value, the algorithm."""
-    found: dict[str, dict[str, dict[str, Columns]]] = {}
-    for key, columns in results.cases.items():
-        if key[0] == part:
-            found.setdefault(key[1], {}).setdefault(key[2], {})[key[3]] = columns
+    found: dict[str, dict[str, Cases]] = {}
+    for at, cases in views(results, part=part).items():
+        varied, value = at.split(", ")
+        found.setdefault(varied, {})[value] = cases
     return dict(found)
 
 

@@ -10,10 +10,9 @@ import click
 import numpy as np
 
 from emulation.traces import default_traces, read
-from emulation.traces.synthetic import TraceModel, make_recordings
-from experiments.campaign import Campaign, Links, Part, Results
+from experiments.campaign import Campaign, Links, Part, Results, made_like
 from experiments.command import command_of
-from experiments.figures import heads_of, markdown_table
+from experiments.figures import heads_of, markdown_table, with_interval
 from experiments.roccet.buffers import buffers_cases, buffers_table
 from experiments.roccet.cases import (
     FIRSTS,
@@ -30,13 +29,11 @@ from experiments.roccet.recorded import RECORDED, recorded_views
 from experiments.roccet.settings import RoccetSettings, load_settings
 from experiments.roccet.share import SHARED, share_views
 from kmod.terminal import counted
-from training.intervals import interval_of
 
 SCHEMES = ("roccet", *RIVALS)
 QUARTILES = {"p25": 0.25, "median": 0.5, "p75": 0.75}
 MODELS = Path(__file__).resolve().parents[2] / "configs" / "traces"
 MODEL_NAMES = {"stationary": "cellular-4g.json", "mobile": "cellular-driving.json"}
-MADE_S, MADE_COUNT = 600.0, 8
 HALVED_COLUMNS = ("rtt_before_ms", "rtt_after_ms", "goodput_before_mbps", "goodput_after_mbps")
 
 
@@ -45,8 +42,7 @@ def halved_table(results: Results[RoccetSettings]) -> list[str]:
     rows = []
     for at, get in halved_views(results).items():
         for scheme in SCHEMES:
-            columns = [get(scheme, name) for name in HALVED_COLUMNS]
-            cells = (f"{values.mean():.1f} ± {interval_of(values):.1f}" for values in columns)
+            cells = (with_interval(get(scheme, name)) for name in HALVED_COLUMNS)
             rows.append((*at.split(", "), NAMES[scheme], *cells))
     heads = ("RTT", "buffer", "algorithm", "RTT before, ms", "after", "goodput before, Mbit/s", "after")
     return markdown_table(heads, rows)
@@ -81,9 +77,7 @@ def links_of(settings: RoccetSettings, paths: Sequence[Path]) -> Links:
     """The recordings of both kinds of links; synthetic ones of the same kinds if there are none."""
     found = list(paths) or default_traces()
     if found is None:
-        models = {kind: TraceModel.load(MODELS / name) for kind, name in MODEL_NAMES.items()}
-        made = {kind: make_recordings(m, duration_s=MADE_S, count=MADE_COUNT, seed=1) for kind, m in models.items()}
-        return Links(made, made=True)
+        return Links({kind: made_like(MODELS / name) for kind, name in MODEL_NAMES.items()}, made=True)
     datasets = {kind: getattr(settings.recorded, kind).dataset for kind in KINDS}
     recordings = read(found, wanted=set(datasets.values()).__contains__).recordings
     return Links({kind: [r for r in recordings if r.dataset == dataset] for kind, dataset in datasets.items()})

@@ -20,10 +20,9 @@ from functools import partial
 import numpy as np
 
 from emulation.run.qos import QoS
-from emulation.scenario.model import MSS_BYTES, Cca, FlowSpec, LinkSpec, Scenario
+from emulation.scenario.model import MSS_BYTES, Cca, FlowSpec, Scenario
 from emulation.scenario.path import Jitter
-from emulation.traces import Recording
-from experiments.campaign import Case, Links, Row, Values, pieces_of
+from experiments.campaign import Case, Links, Row, Values, over_pieces, pieces_of
 from experiments.roccet.settings import LinksSettings, RoccetSettings, bdp_pkts, named_scenarios
 
 # HyStart is CUBIC's default, but the paper switches it off for its measurements. Section III is judged with both.
@@ -130,18 +129,10 @@ def recorded_cases(settings: RoccetSettings, links: Links) -> Iterator[Case]:
     for kind in KINDS:
         its: LinksSettings = getattr(settings.recorded, kind)
         pieces = pieces_of(links.recordings[kind], length_s=its.duration_s, most=its.runs)
+        path = {"rtt_ms": its.rtt_ms, "buffer_pkts": its.buffer_pkts, "behind": (Jitter(max_ms=its.jitter_ms),)}
         for scheme in ("roccet", *RIVALS):
-            runs = partial(_over_pieces, its, pieces, SCHEMES[scheme])
+            runs = partial(over_pieces, pieces, SCHEMES[scheme], path=path, duration_s=its.duration_s)
             yield Case(("recorded", kind, scheme), runs, _recorded_figures, SERIES_EVERY_S)
-
-
-def _over_pieces(links: LinksSettings, pieces: Sequence[Recording], flow: FlowSpec) -> list[Scenario]:
-    path = {"rtt_ms": links.rtt_ms, "buffer_pkts": links.buffer_pkts, "behind": (Jitter(max_ms=links.jitter_ms),)}
-    return [
-        Scenario(name=piece.name, link=LinkSpec.model_validate({"trace": piece.trace, **path}), flows=(flow,),
-                 duration_s=links.duration_s, seed=number)
-        for number, piece in enumerate(pieces)
-    ]  # fmt: skip
 
 
 def _recorded_figures(scenario: Scenario, qos: QoS) -> Row:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from pydantic import Field, field_validator
 from emulation.scenario.files import load_scenario, read_settings
 from emulation.scenario.model import Scenario
 from emulation.scenario.path import Frozen
+from experiments.figures import SettingsPath
 from training.intervals import LEAST_SEEDS
 
 WIRE_BITS = 12_000
@@ -20,14 +22,14 @@ Products = Annotated[float, Field(ge=0.25, le=1000)]
 class FrozenSettings(Frozen):
     """Section III: one flow over a buffer that never overflows."""
 
-    scenario: Path
+    scenario: SettingsPath
     settled_s: float = Field(gt=0, description="windows are looked at from here on")
 
 
 class HalvedSettings(Frozen):
     """Section IX: one flow over a link whose capacity changes once."""
 
-    scenarios: tuple[Path, ...] = Field(min_length=1)
+    scenarios: tuple[SettingsPath, ...] = Field(min_length=1)
     buffers_bdp: tuple[Products, ...] = Field(min_length=1, description="of the capacity before the change")
     settled_s: float = Field(gt=0, description="figures of the time before the change begin here")
 
@@ -53,7 +55,7 @@ class RecordedSettings(Frozen):
 class ShareSettings(Frozen):
     """Section VIII: flows of ROCCET share a link with one flow of another algorithm."""
 
-    scenarios: tuple[Path, ...] = Field(min_length=1)
+    scenarios: tuple[SettingsPath, ...] = Field(min_length=1)
     buffers_bdp: tuple[Products, ...] = Field(min_length=2)
     roccet_flows: tuple[Annotated[int, Field(ge=1, le=1000)], ...] = Field(min_length=1)
     start_within_s: float = Field(ge=0, le=10)
@@ -90,7 +92,7 @@ class BuffersSettings(Frozen):
 
 
 class RoccetSettings(Frozen):
-    """All settings of the report. load_settings makes the paths of scenarios absolute."""
+    """All settings of the report."""
 
     seeds: int = Field(ge=LEAST_SEEDS, le=10_000, description="of each case on a made link")
     frozen: FrozenSettings
@@ -100,19 +102,7 @@ class RoccetSettings(Frozen):
     buffers: BuffersSettings
 
 
-def load_settings(path: Path) -> RoccetSettings:
-    """Read the settings. Paths in the file are relative to its folder.
-
-    Raises:
-        EmulationError: the file cannot be read, or has unexpected content.
-    """
-    found = read_settings(path, RoccetSettings)
-    frozen = found.frozen.model_copy(update={"scenario": path.parent / found.frozen.scenario})
-    located = {
-        name: part.model_copy(update={"scenarios": tuple(path.parent / one for one in part.scenarios)})
-        for name, part in (("halved", found.halved), ("share", found.share))
-    }
-    return found.model_copy(update={"frozen": frozen, **located})
+load_settings = partial(read_settings, model=RoccetSettings)
 
 
 def bdp_pkts(scenario: Scenario) -> float:

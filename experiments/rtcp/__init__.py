@@ -19,8 +19,7 @@ from matplotlib.figure import Figure as Picture
 from emulation.errors import TraceError
 from emulation.traces import default_traces
 from emulation.traces.reader import read
-from emulation.traces.synthetic import TraceModel, make_recordings
-from experiments.campaign import Campaign, Links, Part
+from experiments.campaign import Campaign, Links, Part, made_like
 from experiments.command import command_of
 from experiments.rtcp import (
     baseline,
@@ -40,8 +39,6 @@ from experiments.rtcp import (
 from experiments.rtcp.cells import RtcpResults, of_kind, ruled
 from experiments.rtcp.settings import RtcpSettings, load_settings
 
-MADE_S, MADE_COUNT = 600.0, 8
-
 
 def links_of(settings: RtcpSettings, paths: Sequence[Path] = ()) -> Links:
     """The recordings of each operator without a limit; synthetic ones of the same kind if there are none.
@@ -54,9 +51,7 @@ def links_of(settings: RtcpSettings, paths: Sequence[Path] = ()) -> Links:
     places = settings.traced
     source = list(paths) or default_traces()
     if source is None:
-        models = {name: TraceModel.load(place.model) for name, place in places.items()}
-        made = {name: make_recordings(m, duration_s=MADE_S, count=MADE_COUNT, seed=1) for name, m in models.items()}
-        return Links(made, made=True)
+        return Links({name: made_like(place.model) for name, place in places.items()}, made=True)
     datasets = tuple({place.dataset for place in places.values()})
     recordings = read(source, wanted=lambda dataset: dataset.startswith(datasets)).recordings
     found = {}

@@ -6,8 +6,8 @@ They describe operators with and without a limit, files, downloads, patterns of 
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -16,7 +16,7 @@ from emulation.scenario.files import read_settings
 from emulation.scenario.model import MSS_BYTES, LinkSpec, Transfer
 from emulation.scenario.path import Frozen, Policer, RateStep, SteppedPolicer
 from emulation.scenario.video import Abr, VideoSpec
-from experiments.figures import Seeds
+from experiments.figures import Seeds, SettingsPath
 from training.intervals import LEAST_SEEDS
 
 Megabits = Annotated[float, Field(gt=0, le=1e4)]
@@ -50,12 +50,12 @@ class Unlimited(Frozen):
     """An operator without a limit. Its link follows traces.
 
     dataset: the beginning of the names of its datasets. recording: a part of the names of its recordings. model: the
-    model that makes traces if there are no recordings; the path is relative to the file's folder.
+    model that makes traces if there are no recordings.
     """
 
     dataset: str
     recording: str = ""
-    model: Path
+    model: SettingsPath
     rtt_ms: Milliseconds
     moving: bool = Field(default=False, description="the client rides along")
 
@@ -284,16 +284,4 @@ class RtcpSettings(Frozen):
         return tuple(dict.fromkeys((self.policed.rtt_ms, *self.policing.longer_rtts_ms)))
 
 
-def load_settings(path: Path) -> RtcpSettings:
-    """Read a file of settings. The paths of models in it are relative to its folder.
-
-    Raises:
-        EmulationError: the file cannot be read, or has unexpected content.
-    """
-    settings = read_settings(path, RtcpSettings)
-
-    def located(places: dict[str, Unlimited]) -> dict[str, Unlimited]:
-        return {name: place.model_copy(update={"model": path.parent / place.model}) for name, place in places.items()}
-
-    disturbed = settings.disturbed.model_copy(update={"links": located(settings.disturbed.links)})
-    return settings.model_copy(update={"unlimited": located(settings.unlimited), "disturbed": disturbed})
+load_settings = partial(read_settings, model=RtcpSettings)

@@ -9,7 +9,7 @@ import click
 
 from experiments.campaign import Campaign, Part, Values
 from experiments.command import command_of
-from experiments.figures import markdown_table
+from experiments.figures import markdown_table, with_interval
 from experiments.sira.cases import FLOWS, SIRA, TCP, flow_cases, links_of, varied_cases
 from experiments.sira.plot import PAPER, draw
 from experiments.sira.settings import load_settings
@@ -26,7 +26,6 @@ from experiments.sira.statements import (
     varied_views,
 )
 from kmod.terminal import counted
-from training.intervals import interval_of
 
 # The columns of the table, with the factor and the digits of each.
 COLUMNS = {"mean_ms": (1, 1), "p95_ms": (1, 1), "mbps": (1, 2), "utilization": (100, 1)}
@@ -34,8 +33,7 @@ HEADS = ("links", "algorithm", "mean delay, ms", "p95, ms", "throughput, Mbit/s"
 
 
 def _cells(case: dict[str, Values]) -> list[str]:
-    return [f"{scale * case[name].mean():.{digits}f} ± {scale * interval_of(case[name]):.{digits}f}"
-            for name, (scale, digits) in COLUMNS.items()]  # fmt: skip
+    return [with_interval(case[name], scale=scale, digits=digits) for name, (scale, digits) in COLUMNS.items()]
 
 
 def flow_table(results: SiraResults) -> list[str]:

@@ -25,14 +25,12 @@ from pathlib import Path
 import numpy as np
 
 from emulation.run.qos import QoS
-from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.model import FlowSpec, Scenario
 from emulation.traces import OPPORTUNITY_BYTES, Recording, Trace, default_traces, read
 from emulation.traces.poisson import make_poisson
-from emulation.traces.synthetic import TraceModel, make_recordings
-from experiments.campaign import Case, Links, Row, Values, pieces_of
+from experiments.campaign import Case, Links, Row, Values, made_like, over_pieces, pieces_of
 from experiments.sira.settings import LinkRates, Place, SiraSettings
 
-MADE_S, MADE_COUNT = 600.0, 8
 MBPS = OPPORTUNITY_BYTES * 8e-6  # of one opportunity a second
 # What moves the rate of SIRA-H besides the ACKs (kmod/core/sira.h):
 #
@@ -54,8 +52,7 @@ FLOWS = {
 def links_of(settings: SiraSettings, paths: Sequence[Path]) -> Links:
     """The recordings, or made ones of their kind if there are none, and the links with the paper's rates."""
     found = list(paths) or default_traces()
-    model = TraceModel.load(settings.model)
-    slow = make_recordings(model, duration_s=MADE_S, count=MADE_COUNT, seed=1)
+    slow = made_like(settings.model)
     recorded = slow if found is None else read(found, wanted=settings.dataset.__eq__).recordings
     return Links({"recorded": recorded, "made": with_rates(slow, settings.rates)}, made=found is None)
 
@@ -86,33 +83,26 @@ def flow_cases(settings: SiraSettings, links: Links, *, names: Iterable[str]) ->
     """Each of these flows over the same pieces of each place's links."""
     for at, place in settings.places.items():
         pieces = _pieces(settings, links, place, settings.runs)
+        runs = partial(over_pieces, pieces, path=place.path, duration_s=settings.duration_s)
         for name in names:
-            yield Case(("flow", at, name), partial(_runs, settings, place, pieces, FLOWS[name]), figures)
+            yield Case(("flow", at, name), partial(runs, FLOWS[name]), figures)
 
 
 def varied_cases(settings: SiraSettings, links: Links) -> Iterator[Case]:
     """SIRA-H with each value of each parameter, by each rule."""
     for at, place in settings.places.items():
         pieces = _pieces(settings, links, place, settings.varied.runs)
+        runs = partial(over_pieces, pieces, path=place.path, duration_s=settings.duration_s)
         for rule, params in RULES.items():
             for parameter, values in settings.varied.values.items():
                 for value in values:
                     flow = FlowSpec(cca="sira", params={**params, parameter: value})
-                    runs = partial(_runs, settings, place, pieces, flow)
-                    yield Case(("varied", at, rule, parameter, f"{value}"), runs, figures)
+                    yield Case(("varied", at, rule, parameter, f"{value}"), partial(runs, flow), figures)
 
 
 def _pieces(settings: SiraSettings, links: Links, place: Place, runs: int) -> list[Recording]:
     length_s = settings.duration_s + settings.spacing_s
     return pieces_of(links.recordings[place.links], length_s=length_s, most=runs)
-
-
-def _runs(settings: SiraSettings, place: Place, pieces: Sequence[Recording], flow: FlowSpec) -> list[Scenario]:
-    return [
-        Scenario(name=piece.name, link=LinkSpec.model_validate({"trace": piece.trace, **place.path}), flows=(flow,),
-                 duration_s=settings.duration_s, seed=number)
-        for number, piece in enumerate(pieces)
-    ]  # fmt: skip
 
 
 def figures(_scenario: Scenario, qos: QoS) -> Row:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from emulation.scenario.files import read_settings
 from emulation.scenario.model import FlowSpec, LinkSpec
 from emulation.scenario.path import Frozen, RateMbps
-from experiments.figures import Seeds
+from experiments.figures import Seeds, SettingsPath
 
 Kind = Literal["recorded", "made"]
 
@@ -60,24 +60,17 @@ class Varied(Frozen):
 
 
 class SiraSettings(Frozen):
-    """All settings of the report. load_settings makes the model's path absolute."""
+    """All settings of the report."""
 
     runs: Seeds = Field(description="of each case, spread over the links")
     duration_s: float = Field(gt=0, le=600, description="of a run")
     spacing_s: float = Field(ge=0, le=600, description="from the end of a run to the start of the next one")
     dataset: str = Field(description="of the recorded links; nothing is trained here")
-    model: Path = Field(description="of the made links' slow rates, and of stand-ins for the recordings")
+    model: SettingsPath = Field(description="of the made links' slow rates, and of stand-ins for the recordings")
     rates: LinkRates
     places: dict[str, Place] = Field(min_length=1)
     varied: Varied
     segment_s: float = Field(ge=2, le=86400, description="of which a link's variation has a figure, section IV.A")
 
 
-def load_settings(path: Path) -> SiraSettings:
-    """Read the settings. Paths in the file are relative to its folder.
-
-    Raises:
-        EmulationError: the file cannot be read, or has unexpected content.
-    """
-    found = read_settings(path, SiraSettings)
-    return found.model_copy(update={"model": path.parent / found.model})
+load_settings = partial(read_settings, model=SiraSettings)

@@ -10,6 +10,8 @@
  *   WINDOW_ACK, GROW,       window mode: the window before and after
  *   SSTHRESH, UNDO
  *   RECALL                  the host recalls rows, so an epoch ends early (ensemble_flow.h)
+ *   LOSS                    for an algorithm that learns from single losses; precedes the event
+ *                           that revealed them
  *
  * A record contains the inputs and the core's results. Words that a kind does not use
  * are 0. The last word is a checksum of the others. A recording is complete if no event
@@ -40,6 +42,8 @@ enum rec_kind {
 	REC_SSTHRESH,
 	REC_UNDO,
 	REC_RECALL,
+	REC_LOSS = REC_RECALL + 3,	/* the two in between are R-TCP's (rtcp_recording.h) */
+	REC_KINDS,
 };
 
 /* Words of a record. */
@@ -178,6 +182,23 @@ CCA_FN void rec_get_event(const struct rec_record *r, struct cca_event *ev)
 	ev->inflight_pkts = r->word[REC_INFLIGHT];
 	ev->cwnd_pkts = r->word[REC_CWND];
 	ev->mss_bytes = r->word[REC_MSS];
+}
+
+CCA_FN void rec_put_loss(struct rec_record *r, const struct cca_loss *loss)
+{
+	r->app_limited = loss->app_limited;
+	r->word[REC_DELIVERED] = loss->delivered_pkts;
+	r->word[REC_TX_INFLIGHT] = loss->tx_inflight_pkts;
+	r->word[REC_LOST_SINCE] = loss->lost_since_pkts;
+}
+
+CCA_FN void rec_get_loss(const struct rec_record *r, struct cca_loss *loss)
+{
+	loss->now_us = r->now_us;
+	loss->app_limited = r->app_limited;
+	loss->delivered_pkts = r->word[REC_DELIVERED];
+	loss->tx_inflight_pkts = r->word[REC_TX_INFLIGHT];
+	loss->lost_since_pkts = r->word[REC_LOST_SINCE];
 }
 
 CCA_FN void rec_put_decision(struct rec_record *r, const struct cca_decision *d)

@@ -10,8 +10,6 @@
  *   ACK, WINDOW_ACK
  *            Contain the waiting data (equation 22), which the core receives before the ACK.
  *   LEAVE    The connection ends, or changes its algorithm.
- *   LOSS     For an algorithm that learns from single losses. It precedes the event that revealed
- *            the losses.
  *
  * Each record has the number of the flow's client, or 0 for a client of its own, and a checksum of
  * the client's and the flow's state after the event. If an ACK finds that the client is split, the
@@ -26,8 +24,6 @@
 enum {
 	RTCP_REC_CLIENT = REC_RECALL + 1,		/* kinds of records */
 	RTCP_REC_LEAVE,
-	RTCP_REC_LOSS,
-	RTCP_REC_KINDS,
 };
 
 /* Words of a record. */
@@ -45,6 +41,7 @@ enum {
 
 RTCP_ASSERT(client_is_words, sizeof(struct rtcp_client) % sizeof(u32) == 0);
 RTCP_ASSERT(flow_is_words, sizeof(struct rtcp_flow) % sizeof(u32) == 0);
+RTCP_ASSERT(kinds_fit, (u32)RTCP_REC_LEAVE < (u32)REC_LOSS);
 RTCP_ASSERT(words_fit, (u32)RTCP_REC_STATES < (u32)REC_SUM);
 
 CCA_FN u32 rtcp_word_at(const void *state, u32 i)
@@ -106,23 +103,6 @@ CCA_FN void rtcp_put_outcome(struct rec_record *r, const struct rtcp_ens *e,
 	r->mode = f->phase;
 	r->word[REC_RESULT] = c->bytes_per_s;
 	ens_flow_put_outcome(r, &e->flow, set, id);
-}
-
-CCA_FN void rtcp_put_loss(struct rec_record *r, const struct cca_loss *loss)
-{
-	r->app_limited = loss->app_limited;
-	r->word[REC_DELIVERED] = loss->delivered_pkts;
-	r->word[REC_TX_INFLIGHT] = loss->tx_inflight_pkts;
-	r->word[REC_LOST_SINCE] = loss->lost_since_pkts;
-}
-
-CCA_FN void rtcp_get_loss(const struct rec_record *r, struct cca_loss *loss)
-{
-	loss->now_us = r->now_us;
-	loss->app_limited = r->app_limited;
-	loss->delivered_pkts = r->word[REC_DELIVERED];
-	loss->tx_inflight_pkts = r->word[REC_TX_INFLIGHT];
-	loss->lost_since_pkts = r->word[REC_LOST_SINCE];
 }
 
 #endif /* CCA_RTCP_RECORDING_H */

@@ -7,8 +7,7 @@
 #include "../bpf/bbr_parts.h"
 #endif
 
-#include "bbr3_ensemble.h"
-#include "rtcp_recording.h"	/* the record of a loss */
+#include "bbr_ensemble.h"
 
 #define BBR(name) bbr3_##name
 #define ALG_LEARNS_FROM_LOSSES

@@ -7,7 +7,7 @@
 #include "../bpf/bbr_parts.h"
 #endif
 
-#include "bbr1_ensemble.h"
+#include "bbr_ensemble.h"
 
 #define BBR(name) bbr1_##name
 #define ALG_SINGLE_BELOW 150000u	/* bytes/s, 1.2 Mbit/s; keeps slow pacing even */

@@ -29,8 +29,8 @@ static void ops_lose(struct alg_flow *f, const struct cca_loss *loss)
 	alg_lock(f, recording, false);
 	alg_on_loss(f, loss);
 	if (recording) {
-		rec_init(&r, (enum rec_kind)RTCP_REC_LOSS, f->head.recorded_as, loss->now_us);
-		rtcp_put_loss(&r, loss);
+		rec_init(&r, REC_LOSS, f->head.recorded_as, loss->now_us);
+		rec_put_loss(&r, loss);
 		alg_put_outcome(&r, f);
 		alg_put_states(&r, f);
 		ccatune_record(recording, &r);

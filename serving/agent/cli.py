@@ -10,6 +10,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, TypeVar
@@ -20,7 +21,7 @@ from click.core import ParameterSource
 from kmod.errors import CcatuneError
 from kmod.terminal import echo, visible
 from serving.agent.errors import SettingsError
-from serving.agent.kernel import DEFAULT_PROC_ROOT, VIAS, Tree, make_tree, read_boot_id
+from serving.agent.kernel import DEFAULT_PROC_ROOT, VIAS, Tree, Via, make_tree, read_boot_id
 from serving.agent.log import EventLog, is_journal
 from serving.agent.loop import Agent, notify_systemd, plan
 from serving.agent.settings import (
@@ -45,14 +46,14 @@ _STOP_WITHIN_S = 5.0
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _tree_of(ctx: click.Context, settings: AgentSettings, stand_in: Path | None, *, dry_run: bool) -> Tree:
+def _tree_of(ctx: click.Context, stand_in: Path | None, *, via: Via, proc_root: Path, dry_run: bool) -> Tree:
     """Return the tree of --via, or the stand-in in the folder of --stand-in.
 
     With --dry-run the stand-in is a copy that is deleted when the command ends, because a stand-in makes its files.
     Raises SettingsError where the stand-in is not installed, click.UsageError where another tree is set, too.
     """
     if stand_in is None:
-        return make_tree(settings.via, proc_root=settings.proc_root)
+        return make_tree(via, proc_root=proc_root)
     given = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
     for name in ("via", "proc_root"):
         if ctx.get_parameter_source(name) in given:
@@ -115,6 +116,7 @@ def _settings_options(function: _Function) -> _Function:
     registry = "Name that the registry must have; its tables alone are applied.  [default: any]"
     stand_in = "Write to a stand-in for the module's tree, kept in this folder, behind the same parser."
     textfile = "Write figures to this file, NAME.prom, for the textfile collector of Prometheus' node exporter."
+    prefixes = "Sum the clients of R-TCP in --textfile by prefixes of these lengths, such as 24,56.  [default: off]"
     url = ["CCATUNE_AGENT_URL", "CCATUNE_REGISTRY_URL"]
     options = [
         _option("--config", config, type=path, is_eager=True, expose_value=False, callback=_take_config,
@@ -135,6 +137,7 @@ def _settings_options(function: _Function) -> _Function:
         _option("--client-cert-file", "Certificate (PEM) to show to the registry."),
         _option("--client-key-file", "Its key (PEM), if that is in a file of its own."),
         _option("--textfile", textfile, type=path),
+        _option("--rtcp-prefixes", prefixes, default="", metavar="V4,V6"),
         _option("--log", "Form of the log on stderr.", type=click.Choice(LOG_FORMS), default="text"),
         _option("--insecure-http", "Send the token by http, where others may read it.", is_flag=True),
     ]  # fmt: skip
@@ -149,7 +152,7 @@ def _settings_options(function: _Function) -> _Function:
 class _AgentGroup(click.Group):
     """The agent's commands. They are imported only when one is used."""
 
-    _NAMES = ("disable", "enable", "forget", "observe", "resume", "status", "unit")
+    _NAMES = ("clients", "disable", "enable", "forget", "observe", "resume", "status", "unit")
     _MODULES: ClassVar = {"observe": "serving.agent.observe.command"}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -210,10 +213,13 @@ def agent(
       ccatune-agent --url http://127.0.0.1:8640 --cca gr --via bpf
       ccatune-agent status
     """
+    make = partial(_tree_of, ctx, stand_in, via=values["via"], proc_root=values["proc_root"])
     if ctx.invoked_subcommand is not None:
+        # A subcommand only reads, and a stand-in makes its files.
+        ctx.obj = partial(make, dry_run=True)
         return
     settings = AgentSettings(ccas=cca, url=url or "", labels=labels_of(labels), **values)
-    tree = _tree_of(ctx, settings, stand_in, dry_run=dry_run)
+    tree = make(dry_run=dry_run)
     if dry_run:
         ctx.exit(_dry_run(settings, tree, as_json=as_json))
     log_is_json = settings.log == "json"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an operator does on the agent's server: the commands status, resume, forget, unit, enable and disable."""
+"""What an operator does on the agent's server: status, clients, resume, forget, unit, enable and disable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 
 from kmod.terminal import echo, visible
 from serving.agent.errors import DamagedFileError, StateDirError
-from serving.agent.settings import DEFAULT_STATE_DIR
+from serving.agent.settings import DEFAULT_STATE_DIR, prefix_bits
 from serving.agent.state import IN_FORCE
 from serving.agent.store import STATE, Request, Store
 from serving.agent.switch import DEFAULT_ENABLED_FILE, LOAD_VIAS, LoadVia, Switch
@@ -26,6 +26,7 @@ _LOOK_AGAIN_S = 0.2
 _UNIT = "ccatune-agent.service"
 _UNIT_OF_BPF = "ccatune-agent-bpf.service"
 _VIA = "Load its module, or load it in BPF; auto: in BPF only if the module cannot be loaded."
+_PREFIXES = "24,56"
 _CCA_NAME = re.compile(r"[a-z0-9_]{1,15}")
 
 
@@ -71,6 +72,32 @@ def status(ctx: click.Context, *, state_dir: Path | None, within_s: float, as_js
         if why:
             echo(visible(f"falls short: {', '.join(why)}"))
     ctx.exit(1 if why else 0)
+
+
+@click.command()
+@click.option("--prefixes", metavar="V4,V6", help="Lengths of the prefixes.  [default: rtcp_prefixes, else 24,56]")
+@click.option("--most", type=click.IntRange(1, 65_536), default=20, show_default=True, help="Prefixes to show.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def clients(ctx: click.Context, *, prefixes: str | None, most: int, as_json: bool) -> None:
+    """Show the clients of R-TCP by prefix of their addresses, and what a cap would save.
+
+    For each prefix: the clients in the kernel's table, the limited ones, the median, least and largest R and B of
+    these, the segments sent and retransmitted to them while they were limited, and the share of all segments that a
+    cap can save. In BPF each live connection counts as a client. The prefixes where a cap saves most come first.
+
+    \b
+    Examples:
+      ccatune-agent clients
+      ccatune-agent clients --prefixes 16,32 --most 100 --json
+    """
+    from serving.agent.prefixes import RTCP, read_prefixes, table_lines
+
+    set_for_agent = ctx.parent.params.get("rtcp_prefixes") if ctx.parent is not None else None
+    bits = prefix_bits(prefixes or set_for_agent or _PREFIXES)
+    found = read_prefixes(ctx.obj(), RTCP, bits=bits, most=most)
+    for line in [json.dumps(found)] if as_json else table_lines(found):
+        echo(line)
 
 
 @click.command()

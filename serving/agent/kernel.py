@@ -7,7 +7,7 @@
     BpfTree    the files of a CCA that runs in BPF, through the program `ccatune-bpf`
     AutoTree   for each CCA the first of these two that has it
 
-A stand-in for machines without either has the same two methods. The caller passes it in, so the agent does not
+A stand-in for machines without either has the same methods. The caller passes it in, so the agent does not
 import it.
 
 The module collects the text that is written through one file descriptor. It applies the text at the line `end`,
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,6 +47,8 @@ BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
 # `ensemble` is at most 256 KiB and the other files are smaller, so no valid file reaches this bound.
 MAX_READ_BYTES = 1024 * 1024
 _READ_CHUNK_BYTES = 64 * 1024
+# Of a file that is read line by line from `ccatune-bpf`, whose output is in memory as a whole.
+_MAX_LINES_BYTES = 16 * 1024 * 1024
 
 # If the status changes while the files are read, all of them are read again. After this many attempts the last
 # reading is used.
@@ -67,7 +70,7 @@ _ERRNO_WORDS = {
 
 
 class Tree(Protocol):
-    """Reads and writes the files of one CCA. Both methods raise OSError with the kernel's errno.
+    """Reads and writes the files of one CCA. All methods raise OSError with the kernel's errno.
 
     Where the CCA is not loaded in BPF, or neither there nor as a module, they raise NotLoadedError.
     """
@@ -77,6 +80,9 @@ class Tree(Protocol):
 
     def read(self, cca: str, file: str) -> str:
         """Return the whole text of the file. The errno is EFBIG above 1 MiB, and EILSEQ for text that is not ASCII."""
+
+    def lines(self, cca: str, file: str) -> Iterator[str]:
+        """Yield the lines of `clients` or `flows`, which may be larger than 1 MiB. Errors are raised at the first."""
 
 
 class NotLoadedError(FileNotFoundError):
@@ -117,6 +123,11 @@ class ProcTree:
             os.close(descriptor)
         return _decode(b"".join(chunks), str(self.root / cca / file))
 
+    def lines(self, cca: str, file: str) -> Iterator[str]:
+        """As Tree.lines, of any size."""
+        with (self.root / cca / file).open(encoding="ascii", errors="replace") as lines:
+            yield from lines
+
 
 def _installed_host() -> BpfHost:
     # The import takes longer than the first write to /proc, and a CCA of the module does not need it.
@@ -151,11 +162,21 @@ class BpfTree:
 
     def read(self, cca: str, file: str) -> str:
         """As Tree.read, with the program's errno."""
+        return _decode(self._bytes(cca, file, most=MAX_READ_BYTES), f"{cca}/{file}")
+
+    def lines(self, cca: str, file: str) -> Iterator[str]:
+        """As Tree.lines. The errno is EFBIG above 16 MiB, and ENOENT for `clients`, which BPF does not have."""
+        if file == "clients":
+            raise FileNotFoundError(errno.ENOENT, "BPF has no such file", f"{cca}/{file}")
+        for line in io.BytesIO(self._bytes(cca, file, most=_MAX_LINES_BYTES)):
+            yield _decode(line, f"{cca}/{file}")
+
+    def _bytes(self, cca: str, file: str, *, most: int) -> bytes:
         with _missing_is_not_loaded():
             data = self._host().read_bytes(cca, file)
-        if len(data) > MAX_READ_BYTES:
-            raise OSError(errno.EFBIG, f"more than {MAX_READ_BYTES} bytes", f"{cca}/{file}")
-        return _decode(data, f"{cca}/{file}")
+        if len(data) > most:
+            raise OSError(errno.EFBIG, f"more than {most} bytes", f"{cca}/{file}")
+        return data
 
 
 class AutoTree:
@@ -178,8 +199,13 @@ class AutoTree:
         with self._chosen(cca, file) as tree:
             return tree.read(cca, file)
 
+    def lines(self, cca: str, file: str) -> Iterator[str]:
+        """As Tree.lines."""
+        with self._chosen(cca, file) as tree:
+            yield from tree.lines(cca, file)
+
     @contextlib.contextmanager
-    def _chosen(self, cca: str, file: str) -> Iterator[Tree]:
+    def _chosen(self, cca: str, file: str) -> Iterator[ProcTree | BpfTree]:
         path = self._proc.root / cca
         try:
             yield self._proc if path.is_dir() else self._bpf

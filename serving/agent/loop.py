@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from serving.agent.applier import Applier
 from serving.agent.errors import RegistryUnavailableError, StateDirError
 from serving.agent.log import EventLog
+from serving.agent.settings import prefix_bits
 from serving.agent.state import IN_FORCE, CcaState
 from serving.agent.store import STATE, Store, find_agent_id, kept_agent_id
 from serving.agent.table import Serials
@@ -73,7 +74,8 @@ class Agent:
         self._trust = _trust_of(settings, store=self._store, log=log, now_s=now_s)
         self._textfile = None
         if settings.textfile is not None:
-            self._textfile = Textfile(settings.textfile, log=log, clock=clock, now_s=now_s)
+            clients = (tree, prefix_bits(settings.rtcp_prefixes)) if settings.rtcp_prefixes else None
+            self._textfile = Textfile(settings.textfile, log=log, clock=clock, now_s=now_s, clients=clients)
         run_id = os.urandom(_RUN_ID_BYTES).hex()
         self._appliers = [
             Applier(

@@ -31,6 +31,7 @@ _AGENT_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 # The registry accepts no others (serving/names.py).
 _LABEL = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _MAX_LABELS = 8
+_PREFIXES = re.compile(r"([0-9]{1,2}),([0-9]{1,3})")
 _DOTS = (".", "..")
 _MAX_TOKEN_BYTES = 4096
 # Visible ASCII, so that no token can end the header line that it stands in.
@@ -54,7 +55,8 @@ class AgentSettings:
     """All settings of an agent. SECONDS lists the ranges of those in seconds. Raises SettingsError.
 
     labels: what the server is, such as its site. Roll-outs can have shares within them.
-    textfile: where to write figures for Prometheus' node exporter. log: the form of the log, text or json.
+    textfile: where to write figures for Prometheus' node exporter. rtcp_prefixes: see prefix_bits(); empty leaves
+    the clients of R-TCP out of these figures. log: the form of the log, text or json.
     """
 
     url: str
@@ -73,6 +75,7 @@ class AgentSettings:
     token_file: str | None = None
     insecure_http: bool = False
     textfile: Path | None = None
+    rtcp_prefixes: str = ""
     log: str = "text"
     interval_s: float = SECONDS["interval_s"][1]
     wait_s: float = SECONDS["wait_s"][1]
@@ -101,6 +104,10 @@ class AgentSettings:
         if self.agent_id:
             require_agent_id(self.agent_id)
         _require_labels(self.labels)
+        if self.rtcp_prefixes:
+            prefix_bits(self.rtcp_prefixes)
+            if self.textfile is None:
+                raise SettingsError("rtcp_prefixes: expected textfile with it; set --textfile")
         for name in SECONDS:
             _require_seconds(name, getattr(self, name))
 
@@ -173,6 +180,18 @@ def labels_of(texts: Iterable[str]) -> dict[str, str]:
     if len(labels) < len(pairs):
         raise SettingsError(f"labels: expected each name once, got {', '.join(name for name, _, _ in pairs)!s:.200}")
     return labels
+
+
+def prefix_bits(text: str) -> tuple[int, int]:
+    """Return the lengths of prefixes of IPv4 and of IPv6 in bits, from a text such as 24,56. Raises SettingsError."""
+    found = _PREFIXES.fullmatch(text)
+    bits = (int(found[1]), int(found[2])) if found else (33, 129)
+    if bits[0] > 32 or bits[1] > 128:
+        raise SettingsError(
+            f"rtcp_prefixes: expected the lengths for IPv4 and IPv6, such as 24,56, got {text!r:.40}; "
+            "correct --rtcp-prefixes"
+        )
+    return bits
 
 
 def check_url(url: str) -> SplitResult:

@@ -6,6 +6,7 @@
     ccatune_agent_offered_serial, ..._effective_serial              what the registry offers, what the kernel runs
     ccatune_agent_last_contact_timestamp_seconds                    when the registry last answered
     ccatune_agent_*_total{cca, channel, serial, group, class}       the kernel's sums since it took the table
+    ccatune_agent_prefix_*{prefix, unit}                            clients of R-TCP by prefix (prefixes.py), if set
 
 The file is written when a report changes and every `EVERY_S`, so its age says whether the agent runs. It is replaced
 atomically, with the mode 0644, and removed when the agent ends in order. A file that cannot be written is logged once,
@@ -19,17 +20,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kmod.ensemble import write_atomically
+from serving.agent.errors import AgentError
 from serving.agent.state import State
 from serving.agent.sums import COUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from serving.agent.kernel import Tree
     from serving.agent.log import EventLog
+    from serving.agent.prefixes import ByPrefix
     from serving.agent.state import CcaReport, PollResult
     from serving.agent.sums import Baseline, Row
 
 EVERY_S: Final = 15.0
+# Reading the clients of R-TCP takes longer than the rest: at most this share of the time, and not more often than this.
+PREFIXES_SHARE: Final = 0.005
+PREFIXES_EVERY_S: Final = 60.0
 
 _GROUPS = {False: "ensemble", True: "held_back"}
 # The counter's name, the kernel's sum, and what it is.
@@ -41,6 +48,17 @@ _COUNTERS: Final = (
     ("delay_samples", "delay_samples", "Samples of the queueing delay."),
     ("delay_samples_within_target", "within_target", "Samples of the queueing delay within the class's target."),
 )
+# The figure's name in the sums (prefixes.py), and what it is.
+_OF_PREFIX: Final = {
+    "clients": "Clients of R-TCP in the kernel's table; in BPF live connections.",
+    "limited_clients": "Those of them that are classified as limited.",
+    "segments": "Segments sent to these clients, with the retransmitted ones.",
+    "retransmitted": "Those of them that were retransmissions.",
+    "limited_segments": "Segments sent to clients while these were limited.",
+    "limited_retransmitted": "Those of them that were retransmissions: a cap can save them.",
+    "limit_bytes_per_s": "R of the limited clients: the least, the median and the largest.",
+    "bucket_bytes": "B of the limited clients: the least, the median and the largest.",
+}
 # Labels and value of a line.
 Line = tuple[dict[str, str], float]
 
@@ -49,9 +67,18 @@ class Textfile:
     """The file of one agent. All methods belong to the main thread."""
 
     def __init__(
-        self, path: Path, *, log: EventLog, clock: Callable[[], float], now_s: Callable[[], float] = time.time
+        self,
+        path: Path,
+        *,
+        log: EventLog,
+        clock: Callable[[], float],
+        now_s: Callable[[], float] = time.time,
+        clients: tuple[Tree, tuple[int, int]] | None = None,
     ) -> None:
-        """Describe the file. clock: paces the writes. now_s: gives the time since 1970."""
+        """Describe the file. clock: paces the writes. now_s: gives the time since 1970.
+
+        clients: where to read R-TCP's clients, and the lengths of the prefixes; None leaves them out.
+        """
         self._path = path
         self._log = log
         self._clock = clock
@@ -60,6 +87,9 @@ class Textfile:
         self._written: Sequence[CcaReport] = ()
         self._next_s = 0.0
         self._is_failing = False
+        self._clients = clients
+        self._prefixes, self._prefixes_error = "", ""
+        self._next_prefixes_s = 0.0
 
     def note_answer(self, cca: str, result: PollResult) -> None:
         """Note when the registry answered."""
@@ -72,6 +102,7 @@ class Textfile:
             return
         self._next_s, self._written = self._clock() + EVERY_S, reports
         text = figures_text(reports, {one.cca: sums_of(one.cca) for one in reports}, dict(self._contacts_s))
+        text += self._prefixes_text()
         try:
             write_atomically(self._path, text.encode())
         except OSError as error:
@@ -80,6 +111,24 @@ class Textfile:
             self._is_failing = True
         else:
             self._is_failing = False
+
+    def _prefixes_text(self) -> str:
+        """Return the figures by prefix. Where the clients cannot be read, this is logged once, and there are none."""
+        began_s = self._clock()
+        if self._clients is not None and began_s >= self._next_prefixes_s:
+            from serving.agent.prefixes import RTCP, read_prefixes
+
+            tree, bits = self._clients
+            try:
+                self._prefixes, error = prefixes_text(read_prefixes(tree, RTCP, bits=bits)), ""
+            except (AgentError, OSError) as problem:
+                self._prefixes, error = "", str(problem)
+            if error and error != self._prefixes_error:
+                self._log.event("clients_unreadable", error=error)
+            self._prefixes_error = error
+            took_s = self._clock() - began_s
+            self._next_prefixes_s = began_s + max(PREFIXES_EVERY_S, took_s / PREFIXES_SHARE)
+        return self._prefixes
 
     def remove(self) -> None:
         """Remove the file: nobody checks any more what it says."""
@@ -118,6 +167,23 @@ def figures_text(reports: Sequence[CcaReport], sums: Mapping[str, Baseline], con
             for labels, counts in _by_class(one, sums[one.cca])
         ]
         families.append(_family(f"{name}_total", "counter", said, lines))
+    return "".join(families)
+
+
+def prefixes_text(found: ByPrefix) -> str:
+    """Return the figures by prefix in Prometheus' text format. The sum of the other prefixes has the prefix `other`."""
+    rows = [*found["prefixes"], *([{"prefix": "other", **found["rest"]}] if found["rest"]["clients"] else [])]
+    families = []
+    for figure, said in _OF_PREFIX.items():
+        lines: list[Line] = []
+        for row in rows:
+            labels = {"prefix": row["prefix"], "unit": found["unit"]}
+            if figure in ("limit_bytes_per_s", "bucket_bytes"):
+                spread = zip(("0", "0.5", "1"), row[figure] or (), strict=False)
+                lines += [({**labels, "quantile": at}, float(value)) for at, value in spread]
+            else:
+                lines.append((labels, float(row[figure])))
+        families.append(_family(f"prefix_{figure}", "gauge", said, lines))
     return "".join(families)
 
 

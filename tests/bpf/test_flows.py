@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from kmod.bpf_host import BPF_CCAS, BpfHost
+from serving.agent.kernel import BpfTree
+from serving.agent.prefixes import read_prefixes
 from tests.bpf.link import link
 from tests.contract.replaying import replay
 from tests.vm import cases
@@ -85,7 +87,13 @@ def test_rtcp_over_bbr_finds_a_policer_and_caps_its_pacing(host: BpfHost, subjec
             while not is_found() and time.monotonic() < deadline:
                 time.sleep(0.1)
                 [flow] = flows_of(host, subject.cca)
+            by_prefix = read_prefixes(BpfTree(lambda: host), [subject.cca], bits=(24, 56))
     assert is_found(), flow
+    [its] = by_prefix["prefixes"]
+    assert (by_prefix["unit"], its["clients"], its["limited_clients"]) == ("connections", 1, 1)
+    assert its["prefix"].endswith(".0/24")
+    assert its["limit_bytes_per_s"][1] == pytest.approx(limit_bytes_per_s, rel=0.1)
+    assert 0 < its["limited_segments"] < its["segments"]
     assert (flow["limiter"], flow["shared"]) == ("limited", "0"), flow
     assert 0 < int(flow["pacing_bytes_per_s"]) <= int(flow["limit_bytes_per_s"])
 

@@ -12,8 +12,7 @@
 
 #include <stddef.h>
 
-#include "bbr1_ensemble.h"
-#include "bbr3_ensemble.h"
+#include "bbr_ensemble.h"
 #include "cubic_ensemble.h"
 #include "gr_flow.h"
 #include "reno.h"

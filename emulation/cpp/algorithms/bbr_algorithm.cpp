@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// BBR in the simulator: version 1 (kmod/core/bbr1_ensemble.h) and version 3 (bbr3_ensemble.h).
+// BBR in the simulator: versions 1 and 3 (kmod/core/bbr_ensemble.h).
 // The flow may follow an ensemble table.
 #include <utility>
 #include <vector>
@@ -7,8 +7,7 @@
 #include "algorithms/algorithm.hpp"
 #include "algorithms/making.hpp"
 #include "algorithms/table.hpp"
-#include "bbr1_ensemble.h"
-#include "bbr3_ensemble.h"
+#include "bbr_ensemble.h"
 
 namespace ccatune {
 namespace {

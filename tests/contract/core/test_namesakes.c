@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kmod/core/cubic_ensemble.h, bbr1_ensemble.h, bbr3_ensemble.h: what a row changes in CUBIC and BBR. */
+/* kmod/core/cubic_ensemble.h, bbr_ensemble.h: what a row changes in CUBIC and BBR. */
 #include "path.h"
 
 #define RTT_US (50 * MS)
@@ -141,10 +141,10 @@ TEST(delays_count_from_the_least_round_trip_of_the_connection)
 		rounds(200, 2 * RTT_US);
 		if (ids[i] == CCA_ID_bbr) {
 			CHECK_EQ(f.bbr_rows.bbr.min_rtt_us, 2 * RTT_US);
-			CHECK_EQ(bbr1_axis_value(&f.bbr_rows, BBR1_AXIS_min_rtt_us), RTT_US);
+			CHECK_EQ(bbr1_axis_value(&f.bbr_rows, BBR_AXIS_min_rtt_us), RTT_US);
 		} else {
 			CHECK_EQ(f.bbr3_rows.bbr.min_rtt_us, 2 * RTT_US);
-			CHECK_EQ(bbr3_axis_value(&f.bbr3_rows, BBR3_AXIS_min_rtt_us), RTT_US);
+			CHECK_EQ(bbr3_axis_value(&f.bbr3_rows, BBR_AXIS_min_rtt_us), RTT_US);
 		}
 	}
 }

@@ -268,9 +268,9 @@ static void take_event(u32 i)
 static void take_loss(u32 i)
 {
 	struct cca_loss loss = { now_us, delivered[i], 10 + roll(50), 1 + roll(3), (u8)!roll(30) };
-	struct rec_record rec = begin(RTCP_REC_LOSS, i);
+	struct rec_record rec = begin(REC_LOSS, i);
 
-	rtcp_put_loss(&rec, &loss);
+	rec_put_loss(&rec, &loss);
 	put_event(&rec, i);
 }
 
@@ -318,7 +318,7 @@ static u32 any_kind(void)
 	if (is_window && !roll(r.header.id == CCA_ID_reno ? 4 : 40))
 		return REC_SSTHRESH + roll(2);
 	if (learns_from_losses(r.header.id) && !roll(10))
-		return RTCP_REC_LOSS;
+		return REC_LOSS;
 	return !is_window ? REC_ACK : roll(5) < 2 ? REC_GROW : REC_WINDOW_ACK;
 }
 
@@ -334,7 +334,7 @@ static void step(u32 i)
 		take_event(i);
 	else if (kind == REC_ACK || kind == REC_WINDOW_ACK)
 		take_ack(kind, i);
-	else if (kind == RTCP_REC_LOSS)
+	else if (kind == REC_LOSS)
 		take_loss(i);
 	else
 		call_window(kind, i);

@@ -51,7 +51,7 @@ static void print_report(const struct replay *r)
 	printf("limited %u\nprobing %u\nshared %u\nmoved %u\n", r->limited, r->probing, r->shared,
 	       r->moved);
 	printf("told_lost %u\ntold_twice %u\n", r->told_lost, r->told_twice);
-	for (i = REC_START; i < RTCP_REC_KINDS; i++)
+	for (i = REC_START; i < REC_KINDS; i++)
 		printf("%s %u\n", kind_names[i], r->kinds[i]);
 	for (i = 0; i <= CCA_ECN; i++)
 		printf("%s %u\n", event_names[i], r->events[i]);

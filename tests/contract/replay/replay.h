@@ -126,9 +126,9 @@ static inline void replay_other(const struct rec_record *rec, struct flow *f, st
 		flow_on_event(f, &ev);
 		rec_put_event(mine, &ev);
 	} else {
-		rtcp_get_loss(rec, &loss);
+		rec_get_loss(rec, &loss);
 		flow_on_loss(f, &loss);
-		rtcp_put_loss(mine, &loss);
+		rec_put_loss(mine, &loss);
 	}
 	replay_put_outcome(f, mine);
 }
@@ -161,7 +161,7 @@ static inline bool replay_has_kind(u32 id, u32 kind)
 		return is_window_mode(id);
 	case REC_RECALL:
 		return id != CCA_ID_reno;
-	case RTCP_REC_LOSS:
+	case REC_LOSS:
 		return id == CCA_ID_rtcp_bbr3 || id == CCA_ID_bbr3;
 	default:
 		return is_rtcp(id);
@@ -262,8 +262,8 @@ static inline int replay_event(struct replay *r, u32 index, const struct rec_rec
 
 static inline int replay_record(struct replay *r, u32 index, const struct rec_record *rec)
 {
-	u32 last_kind = replay_has_kind(r->header.id, RTCP_REC_LOSS) || is_rtcp(r->header.id) ?
-			(u32)RTCP_REC_LOSS : (u32)REC_RECALL;
+	u32 last_kind = replay_has_kind(r->header.id, REC_LOSS) || is_rtcp(r->header.id) ?
+			REC_LOSS : REC_RECALL;
 
 	if (rec->kind == REC_NOTHING || rec->kind > last_kind)
 		return replay_refuse(r, index, "expected a kind, found a record that was never finished");

@@ -43,7 +43,7 @@ struct replay {
 	struct replay_client *clients;
 	u32 n_flows, n_tables, n_params, n_clients;
 	/* the report */
-	u32 replayed, differing, first_differing, kinds[RTCP_REC_KINDS];
+	u32 replayed, differing, first_differing, kinds[REC_KINDS];
 	u32 events[CCA_ECN + 1], turns[ENS_KEPT + 1], slow_start, lowered;
 	u32 limited, probing, shared, moved;	/* R-TCP */
 	u32 told_lost, told_twice;	/* window mode: by ACKs, and by ACKs right after a timeout */

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from emulation import EmulationError
 from emulation.traces import Recording, Trace
-from experiments import roccet
+from experiments import campaign, roccet
 from experiments.campaign import Links, Results, Store, pieces_of
 from experiments.command import run_parts
 from experiments.roccet import ROCCET, command
@@ -149,7 +149,7 @@ def test_the_documents_table_is_of_this_engine(part: str, place: str | None) -> 
 
 def test_without_recorded_traces_made_ones_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roccet, "default_traces", lambda: None)
-    monkeypatch.setattr(roccet, "MADE_S", 60.0)
+    monkeypatch.setattr(campaign, "MADE_S", 60.0)
     links = roccet.links_of(load_settings(CONFIGS / "reports" / "roccet.yaml"), ())
     assert links.made
     assert {kind: len(found) for kind, found in links.recordings.items()} == {"stationary": 8, "mobile": 8}

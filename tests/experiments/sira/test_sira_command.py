@@ -36,7 +36,7 @@ def links() -> Links:
 def small(tmp_path: Path, links: Links, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The configuration with few runs, over links that are made once for all tests."""
     monkeypatch.setattr(sira.cases, "default_traces", lambda: None)
-    monkeypatch.setattr(sira.cases, "make_recordings", lambda *_model, **_options: links.recordings["recorded"])
+    monkeypatch.setattr(sira.cases, "made_like", lambda _model: links.recordings["recorded"])
     document = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     values = {name: [its[1], its[-1]] for name, its in document["varied"]["values"].items()}
     document |= {"runs": 5, "segment_s": 300, "varied": {"runs": 5, "values": values}}

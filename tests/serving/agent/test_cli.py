@@ -21,6 +21,7 @@ from serving.agent import commands
 from serving.agent.cli import run
 from serving.agent.kernel import Tree
 from serving.agent.log import EventLog, is_journal
+from serving.agent.loop import Agent
 from serving.agent.settings import AgentSettings
 from serving.agent.store import LAST_KNOWN_GOOD, STATE, Store
 from tests.serving.agent.fakes import FakeRegistry, FakeTree, table
@@ -270,12 +271,12 @@ def chosen(arguments: list[str]) -> AgentSettings:
     """The settings that the command line, environment and file add up to."""
     found: list[AgentSettings] = []
 
-    def note(_: click.Context, settings: AgentSettings, *_rest: object, **_options: object) -> Tree:
+    def note(settings: AgentSettings, **_options: object) -> Agent:
         found.append(settings)
         raise click.Abort
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(agent_cli, "_tree_of", note)
+        patch.setattr(agent_cli, "Agent", note)
         with pytest.raises(click.Abort):
             agent_cli.agent.main(arguments, standalone_mode=False)
     return found[0]

@@ -47,6 +47,9 @@ def test_defaults_are_within_their_own_ranges() -> None:
         ({"interval_s": 0}, "interval_s: expected 0.05 to 3600 s, got 0"),
         ({"wait_s": float("nan")}, "wait_s: expected 0 to 600 s, got nan"),
         ({"timeout_s": 601}, "timeout_s: expected 0.1 to 600 s"),
+        ({"rtcp_prefixes": "24"}, "rtcp_prefixes: expected the lengths for IPv4 and IPv6"),
+        ({"rtcp_prefixes": "33,56"}, "rtcp_prefixes: expected the lengths for IPv4 and IPv6"),
+        ({"rtcp_prefixes": "24,56"}, "rtcp_prefixes: expected textfile with it"),
     ],
 )
 def test_setting_out_of_its_range_is_refused_by_name(changes: dict[str, object], words: str) -> None:
