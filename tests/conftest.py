@@ -41,7 +41,11 @@ for variable in ("COLUMNS", "LINES"):
 REPOSITORY = Path(__file__).resolve().parent.parent
 VM_FOLDER = "vm"
 # These take turns with the names of BPF (tests/bpf/sole.py), so a second worker would only wait for the first one.
-BPF_FILES = ("bpf/", "mahimahi/test_in_bpf.py", "verification/test_verify.py")
+BPF_FILES = (
+    "bpf/", "emulation/test_bpf_bench.py", "mahimahi/test_in_bpf.py", "mahimahi/test_proxy.py", "/test_this_kernel.py",
+)  # fmt: skip
+# Files that take a minute or so. If one of them began last, a worker would wait for it.
+LONG_FILES = ("evaluation/test_cluster.py", "real_links/test_policers.py", "real_links/test_real_links.py")
 AXE = REPOSITORY / "build" / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 REQUIRED = frozenset(os.environ.get("CCATUNE_REQUIRE_TIERS", "").replace(",", " ").split())
 
@@ -101,30 +105,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tier vm goes first: it takes longest. Flows of this machine's kernel go last: they disturb nobody there."""
+    """What one worker does alone and takes longest begins first, so that both workers end at about the same time."""
 
     def turn(item: pytest.Item) -> int:
         if item.get_closest_marker("vm"):
             return 0
-        if is_in_turn(item.nodeid):
-            return 2
-        return 3 if any(item.get_closest_marker(tier) for tier in ("mahimahi", "bpf", "pantheon")) else 1
+        return 1 if is_in(item.nodeid, BPF_FILES) else 3 - is_in(item.nodeid, LONG_FILES)
 
     items.sort(key=turn)
 
 
-def is_in_turn(nodeid: str) -> bool:
-    """Whether a test is in one of BPF_FILES."""
+def is_in(nodeid: str, files: tuple[str, ...]) -> bool:
+    """Whether a test is in one of the files. A name that ends in / is of a folder, and others are ends of paths."""
     file = nodeid.partition("::")[0]
-    return any(f"/{name}" in file for name in BPF_FILES)
+    return any(f"/{name}" in file if name.endswith("/") else file.endswith(name) for name in files)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
     """With --dist loadgroup: the folder of the tier vm to one worker, any other file to whoever is free, in order.
 
-    The files that take turns with the names of BPF go to one worker as well. The virtual machines take turns then, and
-    the other worker does the rest; a file's fixtures are made once.
+    The files that take turns with the names of BPF go to one worker as well, the other one at first. The virtual
+    machines take turns then; a file's fixtures are made once.
     pytest-xdist's own groups travel in the name of a test, where pytest from 9.2 on does not look any more: they are
     silently ignored.
     """
@@ -135,7 +137,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            if is_in_turn(nodeid):
+            if is_in(nodeid, BPF_FILES):
                 return "bpf"
             return "vm" if VM_FOLDER in file.split("/")[:-1] else file
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 MOST_S = 3600.0
 SENDER_ADDRESS, RECEIVER_ADDRESS, PORT = "10.9.0.1", "10.9.0.2", 5001
 
-_GO_FIRST = """
+# Begins a program that other programs on the machine are not to delay.
+GO_FIRST = """
 import contextlib, os
 with contextlib.suppress(OSError):
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
@@ -103,7 +104,7 @@ class Link:
 
 def _started(namespace: str, program: str, arguments: Sequence[str]) -> subprocess.Popen[str]:
     """A program in a namespace, that has said that it is ready."""
-    command = ["ip", "netns", "exec", namespace, sys.executable, "-c", _GO_FIRST + program, *arguments]
+    command = ["ip", "netns", "exec", namespace, sys.executable, "-c", GO_FIRST + program, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout
     assert process.stdout.readline() == "ready\n"
