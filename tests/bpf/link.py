@@ -6,6 +6,7 @@ The programs of the flows have real-time priority, so that other programs on the
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -92,6 +93,12 @@ class Link:
                 if process:
                     process.kill()
                     process.communicate()
+
+    def received_bytes(self) -> int:
+        """The number of bytes that have come out of the link."""
+        command = ["ip", "-json", "-stats", "-n", self.receiver, "link", "show", "vb"]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return int(json.loads(shown)[0]["stats64"]["rx"]["bytes"])
 
     def police(self, *, bytes_per_s: int, bucket_bytes: int) -> None:
         """Drop what the receiver gets beyond a token bucket. Packets are single segments from then on."""

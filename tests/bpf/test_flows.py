@@ -9,30 +9,54 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from kmod.bpf_host import BPF_CCAS, BpfHost
-from tests.bpf.link import link
+from tests.bpf.link import Link, link
 from tests.contract.replaying import replay
 from tests.vm import cases
 from tests.vm.subjects import RTCP_BBR, RTCP_BBR3, SIRA, SUBJECTS, Subject
 
-SECONDS = 4.0
-LINK_MBPS = 20.0
+# So that a flow has ended its slow start.
+START_S = 2.0
 # The rate at which SIRA starts: at least the link's.
 X_OF_THE_LINK = "initial_bytes_per_s 3000000\n"
+GROUPS = [list(SUBJECTS)[at::2] for at in range(2)]
+
+
+@dataclass
+class Beside:
+    """Links of 20 Mbit/s with a flow each, of an algorithm in BPF, and one with a flow of the kernel's own CUBIC."""
+
+    links: Mapping[str, Link]
+    own: Link
+
+    @contextmanager
+    def measured(self, shares: dict[str, float]) -> Iterator[None]:
+        """Put into `shares` what each link carries during the body, as a share of what the kernel's CUBIC does."""
+        links = {"": self.own, **self.links}
+        before = {cca: path.received_bytes() for cca, path in links.items()}
+        yield
+        carried = {cca: path.received_bytes() - before[cca] for cca, path in links.items()}
+        assert carried[""] > 0
+        shares |= {cca: carried[cca] / carried[""] for cca in self.links}
 
 
 @contextmanager
-def reference(*, seconds: float) -> Iterator[list[float]]:
-    """The kernel's own CUBIC over a link of its own. The list has the throughput in Mbit/s after the body."""
-    with link("r") as path, path.flows("cubic", seconds=seconds) as mbps:
-        yield mbps
-    assert mbps[0] > 0.5 * LINK_MBPS
+def side_by_side(ccas: Sequence[str]) -> Iterator[Beside]:
+    """Links with a flow of each of these algorithms, START_S after the last one started. They end with the body."""
+    with ExitStack() as stack:
+        links = {}
+        for cca, name in [("own", "cubic"), *((cca, BPF_CCAS[cca]) for cca in ccas)]:
+            links[cca] = stack.enter_context(link(cca))
+            stack.enter_context(links[cca].flows(name, seconds=None))
+        time.sleep(START_S)
+        yield Beside(own=links.pop("own"), links=links)
 
 
 def flows_of(host: BpfHost, cca: str) -> list[dict[str, str]]:
@@ -47,37 +71,46 @@ def is_row_of(subject: Subject, flow: dict[str, str], *, base: int) -> bool:
     return 0 <= int(flow[subject.marker]) - base * subject.unit < rows
 
 
-@pytest.mark.parametrize("subject", SUBJECTS.values(), ids=lambda subject: subject.cca)
+@pytest.mark.parametrize("ccas", GROUPS, ids=" ".join)
 def test_running_flows_follow_a_new_table_and_replay_in_user_space(
-    host: BpfHost, replayer: Path, tmp_path: Path, subject: Subject
+    host: BpfHost, replayer: Path, tmp_path: Path, ccas: Sequence[str]
 ) -> None:
-    cca = subject.cca
-    host.load(cca)
-    if subject is SIRA:
-        host.write(cca, "parameters", X_OF_THE_LINK)
-    host.write(cca, "recording", "start 60000\n")
-    host.write(cca, "ensemble", cases.text(subject, 1, epoch_ms=300))
-    with reference(seconds=SECONDS) as kernels, link() as path, path.flows(subject.name, seconds=SECONDS) as mbps:
-        time.sleep(SECONDS / 2)
-        [before] = flows_of(host, cca)
-        host.write(cca, "ensemble", cases.urgent(cases.text(subject, 2, base=40, epoch_ms=500)))
+    subjects = [SUBJECTS[cca] for cca in ccas]
+    shares: dict[str, float] = {}
+    for subject in subjects:
+        host.load(subject.cca)
+        if subject is SIRA:
+            host.write(subject.cca, "parameters", X_OF_THE_LINK)
+        host.write(subject.cca, "recording", "start 60000\n")
+        host.write(subject.cca, "ensemble", cases.text(subject, 1, epoch_ms=300))
+    with side_by_side(ccas) as beside, beside.measured(shares):
+        before = [flows_of(host, cca) for cca in ccas]
+        time.sleep(1)
+        for subject in subjects:
+            host.write(subject.cca, "ensemble", cases.urgent(cases.text(subject, 2, base=40, epoch_ms=500)))
         time.sleep(0.5)
-        [after] = flows_of(host, cca)
-    host.write(cca, "recording", "stop\n")
-    assert is_row_of(subject, before, base=20)
-    assert is_row_of(subject, after, base=40)
-    assert mbps[0] >= 0.9 * kernels[0]
-    rows = [line for line in host.read(cca, "status").splitlines() if line.startswith("row ")]
-    assert rows
-    assert "delay class=" in host.read(cca, "status")
-    recording = tmp_path / "recording"
+        after = [flows_of(host, cca) for cca in ccas]
+    for subject, [flow], [later] in zip(subjects, before, after, strict=True):
+        host.write(subject.cca, "recording", "stop\n")
+        assert is_row_of(subject, flow, base=20), subject.cca
+        assert is_row_of(subject, later, base=40), subject.cca
+        assert shares[subject.cca] >= 0.9, subject.cca
+        require_replay(host, replayer, tmp_path, subject.cca)
+
+
+def require_replay(host: BpfHost, replayer: Path, folder: Path, cca: str) -> None:
+    """Require that the core decides in user space as the recording of this algorithm says."""
+    status = host.read(cca, "status")
+    assert "\nrow " in status, cca
+    assert "delay class=" in status, cca
+    recording = folder / cca
     recording.write_bytes(host.read_bytes(cca, "recording"))
-    found = replay(replayer, recording, folder=tmp_path)
-    assert found["differing"] == 0
+    found = replay(replayer, recording, folder=folder)
+    assert found["differing"] == 0, cca
     # BBR sends larger bursts than the others, and gets fewer ACKs.
-    assert found["replayed"] >= 1_000
-    assert found["tables"] == 2
-    assert found["recall"] >= 1
+    assert found["replayed"] >= 500, cca
+    assert found["tables"] == 2, cca
+    assert found["recall"] >= 1, cca
 
 
 # Not over CUBIC: with the link's short round trip its window of a few packets does not converge (tests/vm shows it).
@@ -102,26 +135,6 @@ def test_rtcp_over_bbr_finds_a_policer_and_caps_its_pacing(host: BpfHost, subjec
     assert is_found(), flow
     assert (flow["limiter"], flow["shared"]) == ("limited", "0"), flow
     assert 0 < int(flow["pacing_bytes_per_s"]) <= int(flow["limit_bytes_per_s"])
-
-
-def test_gr_and_vegas_fill_the_link_with_the_queues_of_their_parameters(host: BpfHost) -> None:
-    for cca, text in (("gr", "delay_threshold_us 40000\n"), ("vegas", "alpha_pkts 40\nbeta_pkts 60\n")):
-        host.load(cca)
-        host.write(cca, "parameters", text)
-    delays_us, rtts_us = list[int](), list[int]()
-    with (
-        reference(seconds=6) as kernels, link("g") as one, link("v") as other,
-        one.flows(BPF_CCAS["gr"], seconds=6) as of_gr, other.flows(BPF_CCAS["vegas"], seconds=6) as of_vegas,
-    ):  # fmt: skip
-        for _ in range(20):
-            time.sleep(0.25)
-            [flow], [of_other] = flows_of(host, "gr"), flows_of(host, "vegas")
-            delays_us.append(int(flow["queueing_delay_us"]))
-            rtts_us.append(int(of_other["rtt_us"]))
-    assert min(*of_gr, *of_vegas) >= 0.9 * kernels[0]
-    assert 20_000 < sorted(delays_us)[10] < 60_000
-    # A packet takes 0.6 ms, and a queue that is full 400 ms.
-    assert 12_000 < sorted(rtts_us)[10] < 100_000
 
 
 def test_a_socket_beyond_max_flows_runs_the_kernels_cubic(host: BpfHost) -> None:
