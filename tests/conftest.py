@@ -42,7 +42,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 VM_FOLDER = "vm"
 # These take turns with the names of BPF (tests/bpf/sole.py), so a second worker would only wait for the first one.
 BPF_FILES = (
-    "bpf/", "emulation/test_bpf_bench.py", "mahimahi/test_in_bpf.py", "mahimahi/test_proxy.py", "/test_this_kernel.py",
+    "bpf/", "emulation/test_bpf_bench.py", "mahimahi/test_in_bpf.py", "mahimahi/test_proxy.py", "test_this_kernel.py",
 )  # fmt: skip
 # Files that take a minute or so. If one of them began last, a worker would wait for it.
 LONG_FILES = ("evaluation/test_cluster.py", "real_links/test_policers.py", "real_links/test_real_links.py")
@@ -117,8 +117,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def is_in(nodeid: str, files: tuple[str, ...]) -> bool:
     """Whether a test is in one of the files. A name that ends in / is of a folder, and others are ends of paths."""
-    file = nodeid.partition("::")[0]
-    return any(f"/{name}" in file if name.endswith("/") else file.endswith(name) for name in files)
+    file = "/" + nodeid.partition("::")[0]
+    return any(f"/{name}" in file if name.endswith("/") else file.endswith(f"/{name}") for name in files)
 
 
 @pytest.hookimpl(optionalhook=True)
