@@ -41,7 +41,11 @@ for variable in ("COLUMNS", "LINES"):
 REPOSITORY = Path(__file__).resolve().parent.parent
 VM_FOLDER = "vm"
 # These take turns with the names of BPF (tests/bpf/sole.py), so a second worker would only wait for the first one.
-BPF_FILES = ("bpf/", "mahimahi/test_in_bpf.py", "verification/test_verify.py")
+BPF_FILES = (
+    "bpf/", "emulation/test_bpf_bench.py", "mahimahi/test_in_bpf.py", "mahimahi/test_proxy.py", "test_this_kernel.py",
+)  # fmt: skip
+# Files that take a minute or so. If one of them began last, a worker would wait for it.
+LONG_FILES = ("evaluation/test_cluster.py", "real_links/test_policers.py", "real_links/test_real_links.py")
 # Flows of this machine's kernel in real time: another load of the machine, or of its host, changes what they reach.
 REAL_TIME = ("mahimahi", "bpf", "pantheon")
 AXE = REPOSITORY / "build" / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
@@ -105,15 +109,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tier vm goes first: it takes longest. Flows of this machine's kernel go last: they disturb nobody there.
 
-    A test of such flows that fails runs a second time, and the summary lists it: a fault fails twice.
+    Among each, long files begin first, so that both workers end at about the same time. A test of such flows that fails
+    runs a second time, and the summary lists it: a fault fails twice.
     """
 
-    def turn(item: pytest.Item) -> int:
+    def turn(item: pytest.Item) -> tuple[int, bool]:
         if item.get_closest_marker("vm"):
-            return 0
-        if is_in_turn(item.nodeid):
-            return 2
-        return 3 if tier_of(item.keywords) in REAL_TIME else 1
+            return 0, False
+        in_turn, real_time = is_in(item.nodeid, BPF_FILES), tier_of(item.keywords) in REAL_TIME
+        return 2 if in_turn else 3 if real_time else 1, not is_in(item.nodeid, LONG_FILES)
 
     items.sort(key=turn)
     for item in items:
@@ -121,10 +125,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
-def is_in_turn(nodeid: str) -> bool:
-    """Whether a test is in one of BPF_FILES."""
-    file = nodeid.partition("::")[0]
-    return any(f"/{name}" in file for name in BPF_FILES)
+def is_in(nodeid: str, files: tuple[str, ...]) -> bool:
+    """Whether a test is in one of the files. A name that ends in / is of a folder, and others are ends of paths."""
+    file = "/" + nodeid.partition("::")[0]
+    return any(f"/{name}" in file if name.endswith("/") else file.endswith(f"/{name}") for name in files)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -143,7 +147,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            if is_in_turn(nodeid):
+            if is_in(nodeid, BPF_FILES):
                 return "bpf"
             return "vm" if VM_FOLDER in file.split("/")[:-1] else file
 

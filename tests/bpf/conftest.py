@@ -12,7 +12,6 @@ import pytest
 
 from kmod.bpf_host import BpfHost
 from tests.bpf.sole import built_program, sole_host
-from tests.contract.replaying import compile_replayer
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,12 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def program() -> Path:
     """ccatune-bpf, built."""
     return built_program()
-
-
-@pytest.fixture(scope="session")
-def replayer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What gives the core a recording again."""
-    return compile_replayer(tmp_path_factory.mktemp("replayer"))
 
 
 @pytest.fixture

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Two network namespaces with a link of 20 Mbit/s between them, and flows over it."""
+"""Two network namespaces with a link of 20 Mbit/s between them, and flows over it.
+
+The programs of the flows have real-time priority, so that other programs on the machine do not delay them.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +17,12 @@ from dataclasses import dataclass
 MOST_S = 3600.0
 SENDER_ADDRESS, RECEIVER_ADDRESS, PORT = "10.9.0.1", "10.9.0.2", 5001
 
+# Begins a program that other programs on the machine are not to delay.
+GO_FIRST = """
+import contextlib, os
+with contextlib.suppress(OSError):
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+"""
 _RECEIVE = """
 import select, socket, sys, time
 listener = socket.create_server((sys.argv[1], int(sys.argv[2])), reuse_port=True)
@@ -84,6 +94,12 @@ class Link:
                     process.kill()
                     process.communicate()
 
+    def received_bytes(self) -> int:
+        """The number of bytes that have come out of the link."""
+        command = ["ip", "-json", "-stats", "-n", self.receiver, "link", "show", "vb"]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return int(json.loads(shown)[0]["stats64"]["rx"]["bytes"])
+
     def police(self, *, bytes_per_s: int, bucket_bytes: int) -> None:
         """Drop what the receiver gets beyond a token bucket. Packets are single segments from then on."""
         _run(f"ip -n {self.sender} link set va gso_max_segs 1")
@@ -95,7 +111,7 @@ class Link:
 
 def _started(namespace: str, program: str, arguments: Sequence[str]) -> subprocess.Popen[str]:
     """A program in a namespace, that has said that it is ready."""
-    command = ["ip", "netns", "exec", namespace, sys.executable, "-c", program, *arguments]
+    command = ["ip", "netns", "exec", namespace, sys.executable, "-c", GO_FIRST + program, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout
     assert process.stdout.readline() == "ready\n"
@@ -107,9 +123,12 @@ def _run(text: str) -> None:
 
 
 @contextmanager
-def link(*, rate: str = "20mbit", queue_bytes: int = 1_000_000) -> Iterator[Link]:
-    """The link: 20 Mbit/s towards the receiver with a queue, and hardly a round trip."""
-    made = Link(f"ccatune-a-{os.getpid()}", f"ccatune-b-{os.getpid()}")
+def link(apart: str = "", *, rate: str = "20mbit", queue_bytes: int = 1_000_000) -> Iterator[Link]:
+    """The link: 20 Mbit/s towards the receiver with a queue, and hardly a round trip.
+
+    apart: part of the names of its namespaces, which differs between links that exist at the same time.
+    """
+    made = Link(f"ccatune-a{apart}-{os.getpid()}", f"ccatune-b{apart}-{os.getpid()}")
     try:
         for name in (made.sender, made.receiver):
             _run(f"ip netns add {name}")

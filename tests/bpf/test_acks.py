@@ -156,7 +156,7 @@ def test_a_flow_is_the_same_by_ack_and_by_sample_but_finer(tmp_path: Path) -> No
     # Both clocks were set while the machine did other things. Besides, a packet takes 0.6 ms, and an ACK acknowledges a
     # few of them.
     shift = np.median(differences[inner])
-    assert abs(shift) <= 0.05 * LINK_MBPS * 1e6 / 8
+    assert abs(shift) <= 0.2 * LINK_MBPS * 1e6 / 8
     assert np.median(np.abs(differences[inner] - shift)) <= 10 * 1448
     finer, coarser = (rebuild(read_samples(tmp_path / name)[0]) for name in names)
     assert finer.resolution_ms < 10

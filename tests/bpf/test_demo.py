@@ -24,7 +24,7 @@ from tests.emulation.real_links.test_real_links import below, command_of
 
 pytestmark = pytest.mark.mahimahi
 
-FLOW_S = 10
+FLOW_S = 7
 LINK_MBPS = 6.0
 STUDY = """
 schema: ccatune-study/2

@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Real flows of this machine's kernel, under algorithms in BPF that follow a table."""
+"""Real flows of this machine's kernel, under algorithms in BPF that follow a table.
+
+A throughput is compared with that of the kernel's own CUBIC over a link beside, at the same time: a busy machine
+disturbs both.
+"""
 
 from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,15 +19,46 @@ import pytest
 from kmod.bpf_host import BPF_CCAS, BpfHost
 from serving.agent.kernel import BpfTree
 from serving.agent.prefixes import read_prefixes
-from tests.bpf.link import link
+from tests.bpf.link import Link, link
 from tests.contract.replaying import replay
 from tests.vm import cases
 from tests.vm.subjects import RTCP_BBR, RTCP_BBR3, SIRA, SUBJECTS, Subject
 
-SECONDS = 5.0
-LINK_MBPS = 20.0
+# So that a flow has ended its slow start.
+START_S = 2.0
 # The rate at which SIRA starts: at least the link's.
 X_OF_THE_LINK = "initial_bytes_per_s 3000000\n"
+GROUPS = [list(SUBJECTS)[at::2] for at in range(2)]
+
+
+@dataclass
+class Beside:
+    """Links of 20 Mbit/s with a flow each, of an algorithm in BPF, and one with a flow of the kernel's own CUBIC."""
+
+    links: Mapping[str, Link]
+    own: Link
+
+    @contextmanager
+    def measured(self, shares: dict[str, float]) -> Iterator[None]:
+        """Put into `shares` what each link carries during the body, as a share of what the kernel's CUBIC does."""
+        links = {"": self.own, **self.links}
+        before = {cca: path.received_bytes() for cca, path in links.items()}
+        yield
+        carried = {cca: path.received_bytes() - before[cca] for cca, path in links.items()}
+        assert carried[""] > 0
+        shares |= {cca: carried[cca] / carried[""] for cca in self.links}
+
+
+@contextmanager
+def side_by_side(ccas: Sequence[str]) -> Iterator[Beside]:
+    """Links with a flow of each of these algorithms, START_S after the last one started. They end with the body."""
+    with ExitStack() as stack:
+        links = {}
+        for cca, name in [("own", "cubic"), *((cca, BPF_CCAS[cca]) for cca in ccas)]:
+            links[cca] = stack.enter_context(link(cca))
+            stack.enter_context(links[cca].flows(name, seconds=None))
+        time.sleep(START_S)
+        yield Beside(own=links.pop("own"), links=links)
 
 
 def flows_of(host: BpfHost, cca: str) -> list[dict[str, str]]:
@@ -35,37 +73,46 @@ def is_row_of(subject: Subject, flow: dict[str, str], *, base: int) -> bool:
     return 0 <= int(flow[subject.marker]) - base * subject.unit < rows
 
 
-@pytest.mark.parametrize("subject", SUBJECTS.values(), ids=lambda subject: subject.cca)
+@pytest.mark.parametrize("ccas", GROUPS, ids=" ".join)
 def test_running_flows_follow_a_new_table_and_replay_in_user_space(
-    host: BpfHost, replayer: Path, tmp_path: Path, subject: Subject
+    host: BpfHost, replayer: Path, tmp_path: Path, ccas: Sequence[str]
 ) -> None:
-    cca = subject.cca
-    host.load(cca)
-    if subject is SIRA:
-        host.write(cca, "parameters", X_OF_THE_LINK)
-    host.write(cca, "recording", "start 60000\n")
-    host.write(cca, "ensemble", cases.text(subject, 1, epoch_ms=300))
-    with link() as path, path.flows(subject.name, seconds=SECONDS) as mbps:
-        time.sleep(SECONDS / 2)
-        [before] = flows_of(host, cca)
-        host.write(cca, "ensemble", cases.urgent(cases.text(subject, 2, base=40, epoch_ms=500)))
+    subjects = [SUBJECTS[cca] for cca in ccas]
+    shares: dict[str, float] = {}
+    for subject in subjects:
+        host.load(subject.cca)
+        if subject is SIRA:
+            host.write(subject.cca, "parameters", X_OF_THE_LINK)
+        host.write(subject.cca, "recording", "start 60000\n")
+        host.write(subject.cca, "ensemble", cases.text(subject, 1, epoch_ms=300))
+    with side_by_side(ccas) as beside, beside.measured(shares):
+        before = [flows_of(host, cca) for cca in ccas]
+        time.sleep(1)
+        for subject in subjects:
+            host.write(subject.cca, "ensemble", cases.urgent(cases.text(subject, 2, base=40, epoch_ms=500)))
         time.sleep(0.5)
-        [after] = flows_of(host, cca)
-    host.write(cca, "recording", "stop\n")
-    assert is_row_of(subject, before, base=20)
-    assert is_row_of(subject, after, base=40)
-    assert mbps[0] >= 0.9 * LINK_MBPS
-    rows = [line for line in host.read(cca, "status").splitlines() if line.startswith("row ")]
-    assert rows
-    assert "delay class=" in host.read(cca, "status")
-    recording = tmp_path / "recording"
+        after = [flows_of(host, cca) for cca in ccas]
+    for subject, [flow], [later] in zip(subjects, before, after, strict=True):
+        host.write(subject.cca, "recording", "stop\n")
+        assert is_row_of(subject, flow, base=20), subject.cca
+        assert is_row_of(subject, later, base=40), subject.cca
+        assert shares[subject.cca] >= 0.9, subject.cca
+        require_replay(host, replayer, tmp_path, subject.cca)
+
+
+def require_replay(host: BpfHost, replayer: Path, folder: Path, cca: str) -> None:
+    """Require that the core decides in user space as the recording of this algorithm says."""
+    status = host.read(cca, "status")
+    assert "\nrow " in status, cca
+    assert "delay class=" in status, cca
+    recording = folder / cca
     recording.write_bytes(host.read_bytes(cca, "recording"))
-    found = replay(replayer, recording, folder=tmp_path)
-    assert found["differing"] == 0
+    found = replay(replayer, recording, folder=folder)
+    assert found["differing"] == 0, cca
     # BBR sends larger bursts than the others, and gets fewer ACKs.
-    assert found["replayed"] >= 1_000
-    assert found["tables"] == 2
-    assert found["recall"] >= 1
+    assert found["replayed"] >= 500, cca
+    assert found["tables"] == 2, cca
+    assert found["recall"] >= 1, cca
 
 
 # Not over CUBIC: with the link's short round trip its window of a few packets does not converge (tests/vm shows it).
@@ -96,42 +143,6 @@ def test_rtcp_over_bbr_finds_a_policer_and_caps_its_pacing(host: BpfHost, subjec
     assert 0 < its["limited_segments"] < its["segments"]
     assert (flow["limiter"], flow["shared"]) == ("limited", "0"), flow
     assert 0 < int(flow["pacing_bytes_per_s"]) <= int(flow["limit_bytes_per_s"])
-
-
-def test_gr_keeps_the_queue_near_its_target_at_the_rate_of_the_link(host: BpfHost) -> None:
-    host.load("gr")
-    host.write("gr", "parameters", "delay_threshold_us 40000\n")
-    delays_us = []
-    with link() as path, path.flows("gr", seconds=6) as mbps:
-        for _ in range(20):
-            time.sleep(0.25)
-            [flow] = flows_of(host, "gr")
-            delays_us.append(int(flow["queueing_delay_us"]))
-    assert mbps[0] >= 0.9 * LINK_MBPS
-    assert 20_000 < sorted(delays_us)[10] < 60_000
-
-
-def test_cubic_is_as_fast_as_the_kernels_own(host: BpfHost) -> None:
-    host.load("cubic")
-    with link() as path, path.flows(BPF_CCAS["cubic"], seconds=4) as ours:
-        pass
-    with link() as path, path.flows("cubic", seconds=4) as theirs:
-        pass
-    assert ours[0] >= 0.95 * theirs[0]
-
-
-def test_vegas_fills_the_link_with_a_queue_of_a_few_packets(host: BpfHost) -> None:
-    host.load("vegas")
-    host.write("vegas", "parameters", "alpha_pkts 20\nbeta_pkts 30\n")
-    rtts_us = []
-    with link() as path, path.flows(BPF_CCAS["vegas"], seconds=6) as mbps:
-        for _ in range(20):
-            time.sleep(0.25)
-            [flow] = flows_of(host, "vegas")
-            rtts_us.append(int(flow["rtt_us"]))
-    assert mbps[0] >= 0.9 * LINK_MBPS
-    # A packet takes 0.6 ms, and a queue that is full 400 ms.
-    assert 6_000 < sorted(rtts_us)[10] < 60_000
 
 
 def test_a_socket_beyond_max_flows_runs_the_kernels_cubic(host: BpfHost) -> None:

@@ -42,7 +42,7 @@ def test_a_proxy_with_gr_keeps_the_queue_short_that_the_servers_cubic_would_fill
     p95_ms, simulated_p95_ms = (each.queueing_delay.percentile_ms(95) for each in (qos, simulated))
     assert p95_ms == pytest.approx(simulated_p95_ms, abs=15 * real.slack)
     # A full queue takes 400 ms.
-    assert p95_ms < 100
+    assert p95_ms < 200
     assert qos.throughput_mbps == pytest.approx(simulated.throughput_mbps, rel=0.05 * real.slack)
     assert qos.servers is not None
     assert qos.servers.throughput_mbps == pytest.approx(qos.throughput_mbps, rel=0.1)

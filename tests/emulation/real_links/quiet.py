@@ -12,7 +12,7 @@ from emulation.mahimahi.runner import emulate_each
 from emulation.run.qos import QoS
 from emulation.scenario.model import Scenario
 
-TRIES = 4
+TRIES = 2
 # Shells that woke up late delay packets and pass them on in bursts; by how much is not known.
 DISTURBED_SLACK = 5.0
 

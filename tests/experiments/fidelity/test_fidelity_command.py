@@ -16,12 +16,10 @@ from experiments.__main__ import cli
 from experiments.fidelity import runs
 from experiments.fidelity.plan import DEFAULT_PLAN, Pieces, cases_of, load_plan
 from experiments.fidelity.runs import Task, read_record
-from tests.bpf.sole import built_program, sole_user
 
 from .conftest import StandInKernel
 
 Capture = pytest.CaptureFixture[str]
-TRIES = 4
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -266,28 +264,3 @@ def test_a_record_that_is_none_names_its_line(plan_file: Path, capsys: Capture) 
 )
 def test_what_cannot_be_asked_is_refused(plan_file: Path, capsys: Capture, words: list[str], message: str) -> None:
     assert message in told(capsys, plan_file, *words, status=2)
-
-
-@pytest.mark.bpf
-@pytest.mark.mahimahi
-def test_the_simulator_agrees_with_this_machines_kernel(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Most of the campaign's short version, with all the targets that the whole one is held to.
-
-    Where the machine woke up late, which the campaign tells by timers of its own, those runs are run anew.
-    """
-    monkeypatch.setenv("CCATUNE_BPF", str(built_program()))
-    words = ["--short", "--enforce", "--redo-disturbed", "--work", str(tmp_path)]
-    for pattern in ("20mbps-rtt50-bdp1", "made-4g/cubic", "acks-10ms/gr", "outage-1s/cubic"):
-        words += ["--only", pattern]
-    with sole_user():
-        for _ in range(TRIES):
-            status = run(words)
-            out = capsys.readouterr().out
-            if status == 0 or "~" not in out:
-                break
-    if status == 1 and "~" in out:
-        pytest.xfail(f"this machine woke up late, {TRIES} times over:\n{out}")
-    assert status == 0, out
-    assert "fidelity: 6 cases compared: all hold" in out

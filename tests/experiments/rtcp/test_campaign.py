@@ -333,7 +333,8 @@ def test_runs_without_a_limit_are_spread_over_recorded_time_and_take_all_buffers
 
 def test_a_small_campaign_is_judged_drawn_and_tabled() -> None:
     whole = settings()
-    grid = whole.lifted.grid.model_copy(update={"rates_mbps": (0.512,), "rtts_ms": (20, 80)})
+    few = {"rates_mbps": (0.512,), "rtts_ms": (20, 80), "runs": 5, "for_s": 30}
+    grid = whole.lifted.grid.model_copy(update=few)
     freed = whole.freed.model_copy(update={"rates_mbps": (0.512,), "rtts_ms": (20, 80)})
     small = settings(lifted=whole.lifted.model_copy(update={"grid": grid}), freed=freed)
     recordings = [even("a", seconds=30)]

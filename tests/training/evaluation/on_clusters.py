@@ -118,8 +118,7 @@ def main() -> None:
     found["threads"] = {name: Study(one, RECORDINGS, threads=2).run().digest for name, one in STUDIES.items()}
     nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
-        for _ in range(2):
-            nodes.add_node(num_cpus=1)
+        nodes.add_node(num_cpus=1)
         os.environ["RAY_ADDRESS"] = nodes.address
         found |= {"another core": with_another_core(), "lost": without_a_node(nodes)}
     finally:

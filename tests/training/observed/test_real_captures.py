@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.bpf.link import GO_FIRST
 from training.observed.captures import read_capture
 from training.observed.policing import limit_of, segments_of
 
 pytestmark = pytest.mark.mahimahi
 
 RATE_MBPS = 625 * 1024 * 8 / 1e6  # nft's kbytes
+# If others delay it, its bucket fills in each pause, and the losses say little of the rate.
 TRANSFER = """
     import socket, threading
     listener = socket.create_server(("127.0.0.1", 5001))
@@ -32,16 +34,18 @@ TRANSFER = """
         left = 1_500_000
         while left:
             left -= len(client.recv(min(left, 65_536)))
+    client.sendall(b"the end.")
 """
-# Each packet is a packet of its own: the loopback's own ones would be 64 kB.
+# Each packet is a packet of its own: the loopback's own ones would be 64 kB. A tcpdump that is killed loses the packets
+# that it has not read yet, on a busy machine hundreds, so that the last one has to be in the file before.
 COMMANDS = """
     ip link set lo mtu 1500 gso_max_segs 1 up
     nft 'table ip t { chain c { type filter hook input priority 0; }; }'
     nft 'add rule ip t c tcp sport 5001 limit rate over 625 kbytes/second burst 60 kbytes drop'
-    tcpdump -q -i lo -s 128 -w "$1" tcp 2>"$1.log" & capturing=$!
-    while ! grep -q 'listening on' "$1.log"; do sleep 0.1; done
+    tcpdump -q -U --immediate-mode -i lo -s 128 -w "$1" tcp 2>"$1.log" & capturing=$!
+    for try in $(seq 200); do grep -q 'listening on' "$1.log" && break; sleep 0.1; done
     "$2" -c "$3"
-    sleep 0.5
+    for try in $(seq 200); do grep -q 'the end' "$1" && break; sleep 0.1; done
     kill $capturing && wait $capturing || true
 """
 
@@ -53,7 +57,7 @@ def test_a_policer_of_this_kernel_is_found_in_a_real_capture(tmp_path: Path) -> 
     path = tmp_path / "real.pcap"
     tmp_path.chmod(0o777)  # tcpdump gives up its rights
     command = ["unshare", "-n", "sh", "-ec", textwrap.dedent(COMMANDS), "sh"]
-    subprocess.run([*command, str(path), sys.executable, textwrap.dedent(TRANSFER)], check=True, timeout=60)
+    subprocess.run([*command, str(path), sys.executable, GO_FIRST + textwrap.dedent(TRANSFER)], check=True, timeout=60)
     (flow,) = read_capture(path).flows
     limit = limit_of(flow)
     assert limit is not None

@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 import pickle
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,7 @@ from small import policed, small
 from emulation.mahimahi.translate import Runner
 from emulation.run.measures import Trial
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
-from kmod import bpf_host
 from kmod.ensemble import Ensemble
-from tests.bpf.sole import built_program, sole_user
 from training.errors import TrainingError
 from training.evaluation.tasks import Part
 from training.progress import Progress
@@ -27,7 +23,7 @@ from training.reports.verify import compared_delays
 from training.study import Journal, Study
 from training.verification import verify
 from training.verification.cases import kernel_cases
-from training.verification.runs import VerifyTask, tally_of
+from training.verification.runs import VerifyTask
 
 RECORDINGS = [recording("a", seed=1), recording("b", seed=2)]
 FAST_STATE = [4]
@@ -43,16 +39,6 @@ def verified(**changes: object) -> Study:
 @pytest.fixture(scope="module")
 def trained() -> Ensemble:
     return verified().run()
-
-
-@pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """ccatune-bpf, built; no other test has BPF's names meanwhile."""
-    if reason := bpf_host.lacking() or ("" if shutil.which("clang-19") else "not installed: clang-19"):
-        pytest.skip(reason)
-    monkeypatch.setenv("CCATUNE_BPF", str(built_program()))
-    with sole_user():
-        yield
 
 
 def test_the_provenance_says_what_ran_and_only_replaced_rows_differ(trained: Ensemble) -> None:
@@ -207,17 +193,6 @@ def test_delays_are_compared_with_the_single_set_and_the_rival() -> None:
     assert shown[-1].startswith("    the table over roccet with its defaults: delay 0.250 (")
 
 
-def test_this_machines_kernel_runs_a_policed_file(program: None) -> None:
-    del program
-    [case] = kernel_cases(policed(), (0, 1), runs=1, duration_s=3)
-    kept: dict[str, Any] = {}
-    VerifyTask("it", "mahimahi", Trial("rtcp_bbr"), (case.scenario,), (0,)).run(kept.__setitem__, width=1)
-    found = tally_of(kept["it-0"], group=case.group)
-    assert found.retransmitted_pkts > 0
-    assert found.goodput_bytes == pytest.approx(case.capacity_bytes, rel=0.02)
-    assert found.goodput_bytes_per_s * 8e-6 > 0.9 * case.limit_mbps
-
-
 def test_a_runner_that_lacks_the_algorithm_is_refused_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "training.verification.runs.host.host_runner", lambda: Runner(name="mahimahi", algorithms={"reno": "reno"})
@@ -225,24 +200,3 @@ def test_a_runner_that_lacks_the_algorithm_is_refused_before_the_search(monkeypa
     monkeypatch.setattr(Part, "from_json", lambda _: pytest.fail("a search began"))
     with pytest.raises(TrainingError, match=r"expected an algorithm that the runner mahimahi has .*got gr"):
         verified(runner="mahimahi").run()
-
-
-@pytest.mark.bpf
-@pytest.mark.mahimahi
-def test_this_machines_kernel_verifies_two_finalists(program: None, tmp_path: Path) -> None:
-    del program
-    ensemble = verified(runner="mahimahi", states=[[3]], classes=[1], runs=2).run(Journal(tmp_path, key="cd" * 32))
-    found = ensemble.provenance["verified"]
-    assert found["kernel"]
-    assert not found["deterministic"]
-    [row] = found["rows"]
-    assert [len(one["runs"]) for one in row["finalists"]] == [2, 2]
-    for run in [run for one in row["finalists"] for run in one["runs"]]:
-        assert run["kernel"]["throughput_mbps"] > 0.3 * run["simulator"]["throughput_mbps"]
-    file = tmp_path / "gr.json"
-    ensemble.save(file)
-    shown = CliRunner().invoke(report, ["verify", str(file), "--plot", str(tmp_path / "it.png")], env={"COLUMNS": "80"})
-    assert f"kernel {found['kernel']}" in shown.output
-    assert row["outcome"] in shown.output
-    assert all(len(line) <= 80 for line in shown.output.splitlines()[:-1])
-    assert (tmp_path / "it.png").stat().st_size > 0
