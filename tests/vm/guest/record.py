@@ -50,8 +50,10 @@ def push_until(connection: socket.socket | Sequence[socket.socket], acks: int) -
     """Send until so many ACKs have come on each: a busy machine takes longer for them, and records as many."""
     connections = [connection] if isinstance(connection, socket.socket) else connection
     end_s = time.monotonic() + _MOST_S
-    while time.monotonic() < end_s and min(map(acks_of, connections)) < acks:
+    while time.monotonic() < end_s:
         push(connections, 0.5)
+        if min(map(acks_of, connections)) >= acks:
+            return
 
 
 def acks_of(connection: socket.socket) -> int:
@@ -129,24 +131,37 @@ def unsent(connection: socket.socket) -> int:
 def record(ccas: Sequence[str], job: dict[str, Any], *, without_table: str = "", brief: bool) -> dict[str, int]:
     """A recording of each, of flows at once, and its bytes. Only one flow at a time is not brief."""
     subjects = {cca: job["subjects"][cca] for cca in ccas}
+    followers = [cca for cca in ccas if cca != without_table]
+    names = [its["name"] for its in subjects.values()]
 
     def put(table: str) -> None:
-        for cca, its in subjects.items():
-            if cca != without_table:
-                tree.must("ensemble", its["tables"][table], tree.PLACE / cca)
+        for cca in followers:
+            tree.must("ensemble", subjects[cca]["tables"][table], tree.PLACE / cca)
+
+    def epochs() -> list[int]:
+        return [int(tree.flows(tree.PLACE / cca)[0]["epoch"]) for cca in followers]
+
+    def move() -> None:
+        put("moved_levels")
+        before = epochs()
+
+        def have_taken_it() -> bool:
+            push(connections, 0.2)
+            return all(now > then for now, then in zip(epochs(), before, strict=True))
+
+        inside.wait_for(have_taken_it, timeout_s=30, what="the flows' next epochs")
 
     put("levels")
     back("delay", "20ms")
     forth("rate", "60mbit", "limit", "100")
     for cca in subjects:
         tree.must("recording", "start 200000\n", tree.PLACE / cca)
-    names = [its["name"] for its in subjects.values()]
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(connect(name)) for name in names]
         if brief:
-            live_briefly(connections, job, move=lambda: put("moved_levels"))
+            live_briefly(connections, job, move=move)
         else:
-            live_through(connections[0], job, move=lambda: put("moved_levels"))
+            live_through(connections[0], job, move=move)
         with_pauses(names, job)
     for cca in subjects:
         tree.must("ensemble", "clear\n", tree.PLACE / cca)
