@@ -106,7 +106,7 @@ def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
     """50 flows, some of them held back, while the table is replaced; and again while it is cleared."""
     seconds = str(100 * job["patience"])
     tree.must("ensemble", job["tables"]["held_back"])
-    inside.shape(rate="100mbit", queue_bytes=1_000_000)
+    inside.shape(rate="40mbit", queue_bytes=400_000)
     words = ("--cca", job["name"], "--seconds", seconds, "--flows", "50", "--sample", "1000")
     with inside.sending(*words) as sender:
         inside.wait_for(
