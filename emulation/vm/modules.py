@@ -5,6 +5,9 @@ A module's folder and kmod/core are copied there and built in the copy, because 
 sources. So the builds of two lines do not meet, and a lock keeps two builds of one line apart. Files that did not
 change keep their times, so that a second build is short.
 
+A build shows the warnings of the files that it compiles. Only a build that finished without a warning is therefore
+continued by the next one. After any other build the next one begins from nothing, and shows every warning again.
+
 The modules for a kernel of another Debian release than the machine's are built in a file system of that release, which
 `make setup` made. That build has namespaces of its own (unshare), in which the cache is /guest and the folder to build
 in is /work.
@@ -23,6 +26,8 @@ from emulation.vm.kernels import GuestError, KernelLine, cache_root, kernel_line
 from kmod.locks import locked
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+# The modules have a tenth of the size then, and are compiled and loaded faster. BTF is made of debugging data.
+_WITHOUT_DEBUGGING_DATA = ("KCFLAGS=-g0", "CONFIG_DEBUG_INFO_BTF_MODULES=")
 
 
 @dataclass(frozen=True)
@@ -104,12 +109,18 @@ def _make(kernel: KernelLine, root: Path, folder: Path, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
-def build_modules(line: str, *, source: Path | None = None, sparse: bool = False, anew: bool = False) -> BuiltModules:
-    """Build every module of `source` (kmod/linux by default) for a kernel line, with W=1.
+def _check_of(kernel: KernelLine, clean: Path, *, sparse: bool) -> str:
+    """C=1 for a build that sparse checks, or that continues one which it checked; C=0 for others."""
+    checked = clean.exists() and clean.read_text(encoding="ascii") == "C=1"
+    return "C=1" if (sparse and kernel.build_root is None) or checked else "C=0"
 
-    sparse: check with sparse too (C=2). Headers of another Debian release, such as those of 7.3, do not support sparse,
+
+def build_modules(line: str, *, source: Path | None = None, sparse: bool = False, anew: bool = False) -> BuiltModules:
+    """Build every module of `source` (kmod/linux by default) for a kernel line, with W=1 and without debugging data.
+
+    sparse: check with sparse too (C=1). Headers of another Debian release, such as those of 7.3, do not support sparse,
     so it does not check modules for them.
-    anew: build from nothing, so that every warning is printed.
+    anew: build from nothing.
 
     Raises GuestError if there are no headers, or the build failed; with its output.
     """
@@ -118,15 +129,18 @@ def build_modules(line: str, *, source: Path | None = None, sparse: bool = False
     root = REPOSITORY / "build" / "modules" / kernel.release / folder.name
     root.mkdir(parents=True, exist_ok=True)
     with locked(root / "lock"):
-        place = root / "kmod" / folder.name
-        if anew:
+        place, clean = root / "kmod" / folder.name, root / "clean"
+        check = _check_of(kernel, clean, sparse=sparse)
+        if anew or not clean.exists() or clean.read_text(encoding="ascii") != check:
             shutil.rmtree(place, ignore_errors=True)
+        clean.unlink(missing_ok=True)
         suffixes = frozenset({".c", ".h", ".def"})
         _mirror(folder, place, suffixes)
         _mirror(REPOSITORY / "kmod" / "core", root / "kmod" / "core", suffixes)
-        arguments = ["W=1", *(["C=2"] if sparse and kernel.build_root is None else [])]
-        log = _make(kernel, root, place, *arguments, "modules")
-        paths = {path.stem: path for path in sorted(place.glob("*.ko"))}
-    if not paths:
+        log = _make(kernel, root, place, "W=1", check, *_WITHOUT_DEBUGGING_DATA, "modules")
+        built = BuiltModules(kernel=kernel, paths={path.stem: path for path in sorted(place.glob("*.ko"))}, log=log)
+        if not built.warnings:
+            clean.write_text(check, encoding="ascii")
+    if not built.paths:
         raise GuestError(f"modules for {kernel.release}: expected at least one .ko in {place}, found none")
-    return BuiltModules(kernel=kernel, paths=paths, log=log)
+    return built

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import threading
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -31,10 +30,6 @@ EXPECTED = re.compile(
     r"hrtimer: interrupt took|random: |workqueue: .* hogged CPU|perf: interrupt took too long|"
     r"sched: DL replenish lagged too much"  # of a guest that the machine left waiting
 )
-
-
-# A second build would take the files from a guest that another thread has booted.
-BUILDING = threading.Lock()
 
 # Times as long as on a clock like ours. While a guest waits for a file of the host's, its own one skips what it would
 # idle: on a busy machine two minutes pass within seconds.
@@ -70,18 +65,10 @@ class Outcome:
 Found = dict[str, Outcome]
 
 
-def built_anew(line: str) -> BuiltModules:
-    """The line's modules, built from nothing with all warnings: once, for those who read the output, too.
-
-    With sparse on the lines that run all programs.
-    """
-    with BUILDING:
-        return _built_anew(line)
-
-
 @cache
-def _built_anew(line: str) -> BuiltModules:
-    return build_modules(line, sparse=line in FULL_LINES, anew=True)
+def built(line: str) -> BuiltModules:
+    """The line's modules, built once with all warnings; with sparse on the lines that run all programs."""
+    return build_modules(line, sparse=line in FULL_LINES)
 
 
 def run_programs(
@@ -95,9 +82,9 @@ def run_programs(
         GuestError: the guest fails.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    built = built_anew(line)
-    modules = [str(built.paths[name]) for name in sorted(built.paths, key=lambda name: (name != "ccatune", name))]
-    told = {**job, "modules": modules, "release": built.kernel.release}
+    its = built(line)
+    modules = [str(its.paths[name]) for name in sorted(its.paths, key=lambda name: (name != "ccatune", name))]
+    told = {**job, "modules": modules, "release": its.kernel.release}
     told["patience"] = max(job["patience"], OWN_CLOCK_PATIENCE if own_clock else 1)
     (folder / "job.json").write_text(json.dumps(told))
     command = [python(), "-I", "-S", str(GUEST / "runner.py"), *names]

@@ -17,6 +17,8 @@ LIMIT_BYTES_PER_S, LIMIT_BURST_BYTES = 500_000, 400_000
 SEGMENT_BYTES, PACKET_BYTES = 1448, 1500
 # At once: so many as R-TCP's paper names (section 4.2), and in the tier.
 MANY_CONNECTIONS, FEW_CONNECTIONS, MANY_CLIENTS = 8_000, 100, 1_000
+# That a brief recording has to hold.
+BRIEF_ACKS = 400
 # Between transfers of a flow: two shorter than a retransmission timeout, two longer.
 TRANSFER_PAUSES_S = [0.03, 0.03, 1.5, 1.5]
 SETTINGS = "class_source 1\nclass_mask 4294967295\ndefault_class 0\nfollow_initial 1\nmax_flows 1048576\n"
@@ -96,10 +98,13 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         "repository": str(boot.REPOSITORY),
         "site_packages": sysconfig.get_path("purelib"),
         "phase_s": 5 if long else 2.5,
+        # The link's rates under a flow of each delay class.
+        "rates_mbit": {1: [16, 4, 10], 2: [16, 4, 10] if long or DEBUG else [10]},
         "spurious": 3 if long else 2,
         "pauses_s": [0.1, 1.5, 0.05, 1.2] if long else [0.05, 1.2],
         "transfer_pauses_s": TRANSFER_PAUSES_S,
         "record_acks": 11_000 if long else 1_000,
+        "brief_acks": 11_000 if long else BRIEF_ACKS,
         "brief": False,
         "brief_beside": not long and not DEBUG,
         # The debug kernel has a tenth of the speed.

@@ -23,7 +23,6 @@ OWN_PROGRAMS = {"rtcp_cubic": ["clients"]}
 # What the other lines have, by module: in the tier a table written, a flow under it, and its replay, all of them brief.
 BRIEF = {GR.cca: ["record"]}
 ESSENTIALS = {cca: ["record"] for cca in SUBJECTS} | {GR.cca: ["rules", "record"]}
-BRIEF_ACKS = 400
 # The program of test_bpf.py, and that of test_clients.py.
 BPF = "bpf"
 CLIENTS = f"clients:{RTCP_CUBIC.cca}"
@@ -69,7 +68,7 @@ def run_on(line: str, names: list[str], *, folder: Path) -> Found:
     told = {**job(folder, long=LONG), "patience": PATIENCE, "full_line": full}
     told["bpf_flows"] = [subject.cca for subject in bpf_flows(line)]
     if not full and not LONG:
-        told |= {"brief": True, "record_acks": BRIEF_ACKS}
+        told["brief"] = True
     if DEBUG:
         for cca, subject in SUBJECTS.items():
             told["subjects"][cca]["tables"] |= slow_tables(subject)

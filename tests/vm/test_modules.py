@@ -22,10 +22,10 @@ from emulation.standin import StandInTree
 from kmod.abi import ALGORITHMS
 from tests.contract.replaying import replay
 from tests.vm import cases
-from tests.vm.boot import Found, built_anew, result_of
-from tests.vm.job import FEW_CONNECTIONS, MANY_CLIENTS, MANY_CONNECTIONS, TRANSFER_PAUSES_S
+from tests.vm.boot import Found, built, result_of
+from tests.vm.job import BRIEF_ACKS, FEW_CONNECTIONS, MANY_CLIENTS, MANY_CONNECTIONS, TRANSFER_PAUSES_S
 from tests.vm.lines import DEBUG, LINES, LONG
-from tests.vm.programs import BRIEF_ACKS, programs_of
+from tests.vm.programs import programs_of
 from tests.vm.subjects import GR, SUBJECTS, Subject
 
 pytestmark = pytest.mark.vm
@@ -74,7 +74,7 @@ def of(program: str) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize("line", LINES)
 def test_the_modules_build_without_a_warning_under_all_warnings(line: str) -> None:
-    assert built_anew(line).warnings == []
+    assert built(line).warnings == []
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_connection_that_its_peer_reset_has_no_line(found: Found, subject: Sub
 @of("follow")
 def test_each_flow_is_on_the_row_that_its_throughput_asks_for(found: Found, subject: Subject) -> None:
     looks = [look for look in result_of(found, "follow", subject)["rows"] if look["state"] != "-"]
-    assert len(looks) > 12
+    assert len(looks) >= (18 if LONG or DEBUG else 12)  # three at each rate
     for look in looks:
         level, second = divmod(look["state"], subject.second_levels)
         assert level == min(look["measured_bytes_per_s"] // LEVEL_BYTES_PER_S, N_LEVELS - 1), look
@@ -397,11 +397,11 @@ def test_a_recording_of_the_kernels_events_replays_to_the_same_decisions(
 ) -> None:
     result_of(found, "record", subject)
     brief = found["brief"].result
-    for cca in (subject.cca, *subject.recorded_beside):
+    for cca in (subject.cca, *(() if brief else subject.recorded_beside)):
         seen = replay(replayer, found["folder"].result / f"{cca}.recording", folder=tmp_path)
         assert seen["differing"] == 0, cca
         is_brief = brief or (cca != subject.cca and not LONG and not DEBUG)
-        assert seen["replayed"] >= (BRIEF_ACKS if brief else LEAST_EVENTS), cca
+        assert seen["replayed"] >= (BRIEF_ACKS if is_brief else LEAST_EVENTS), cca
         happened = HAPPENED_BRIEFLY[cca] if is_brief else ["timeout", *HAPPENED[cca]]
         happened = ["slow_start", "recovery_entered", "idle_restart", *happened]
         assert {name: seen[name] for name in happened if not seen[name]} == {}, cca

@@ -130,7 +130,7 @@ def one_flow(host: BpfHost, cca: str, job: dict[str, Any]) -> dict[str, Any]:
 
         lives_through_all = cca == "gr" or (cca == "roccet" and job["full_line"])
         (record.live_through if lives_through_all else record.live_briefly)(connection, job, move=move)
-    record.with_pauses(BPF_CCAS[cca], job)
+    record.with_pauses([BPF_CCAS[cca]], job)
     inside.wait_for(lambda: not host.read(cca, "flows"), timeout_s=30, what="the flows' end", pause_s=0.2)
     if cca in limited.BASE:
         seen["capped"] = capped(host, cca)

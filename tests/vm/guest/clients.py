@@ -12,6 +12,8 @@ from typing import Any
 
 import inside
 import life
+import record
+import rights
 import storm
 import tree
 
@@ -19,11 +21,10 @@ _TX_STARTS = (4, 5)  # of enum cca_event_kind
 _DATA = b"\0" * 3000
 
 
-def powerless() -> str:
-    """Read it as root without CAP_NET_ADMIN."""
-    words = ("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", "cat", str(tree.here() / "clients"))
-    done = inside.subprocess.run(words, capture_output=True, text=True, check=False)
-    return str(done.stderr.strip().rpartition(": ")[2])
+def read_without_the_capability() -> None:
+    """In a child: read it as root without CAP_NET_ADMIN. Raises OSError."""
+    rights.without_net_admin()
+    tree.read("clients")
 
 
 def known() -> dict[str, str]:
@@ -72,10 +73,12 @@ def retransmitted() -> dict[str, int]:
             server = listener.accept()[0]
             one.send(_DATA)
             server.recv(len(_DATA), socket.MSG_WAITALL)
-            time.sleep(1)
+            inside.wait_for(lambda: not record.unsent(one), timeout_s=10, what="the first one acknowledged")
             inside.run("tc", "qdisc", "add", "dev", "lo", "root", "netem", "loss", "100%")
             one.send(_DATA)
-            time.sleep(2)
+            inside.wait_for(
+                lambda: inside.traffic.tcp_info(one)["retransmits"], timeout_s=10, what="a retransmission timeout"
+            )
             inside.run("tc", "qdisc", "del", "dev", "lo", "root")
             server.recv(len(_DATA), socket.MSG_WAITALL)
             for end in (one, server):
@@ -91,10 +94,10 @@ def connect_one_after_the_other(to: Path) -> None:
     inside.run("ip", "link", "set", "lo", "up")
     shared = []
     with life.listening(cca="cubic") as listener:
-        for _ in range(2):
+        for pause_s in (1, 0):
             one = life.connected(listener)
             shared += [flow["shared"] for flow in tree.flows(tree.OWN_PLACE / tree.CCA)]
-            time.sleep(1)
+            time.sleep(pause_s)
             life.close_at_once(one)
     to.write_text(json.dumps(shared))
 
@@ -118,7 +121,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         "mode": oct(path.stat().st_mode & 0o777),
         "root": tree.errno_of(lambda: os.open(path, os.O_RDWR)),
         "nobody": tree.errno_of(lambda: os.open(path, os.O_RDONLY), user=tree.NOBODY),
-        "powerless": powerless(),
+        "powerless": tree.errno_of(read_without_the_capability),
         "forgotten": forgotten(),
         "retransmitted": retransmitted(),
         "first use": first_use(),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import inside
@@ -21,6 +22,9 @@ FIELDS = (
     "min_rtt_us",
 )
 
+# On rows, of a flow at each rate of the link.
+LEAST_LOOKS = 3
+
 
 def pick(flow: dict[str, str], job: dict[str, Any]) -> dict[str, Any]:
     """The fields that tests look at, numbers as such; `marker` is what tells rows apart."""
@@ -33,33 +37,39 @@ def row_of(flow: dict[str, Any]) -> list[Any]:
     return [flow.get(name) for name in ("epoch", "state", "turn", "measured_bytes_per_s", "marker")]
 
 
-def rows_follow_the_rate(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """One flow of each class over a link whose rate changes; looked at twenty times a second.
+def looked_at(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The flow's line, twenty times a second for phase_s, and on until it was on three rows.
 
-    Each look: the link's rate and the flow's line, once for each epoch of the flow, when it has shown the same row
-    twice: lines are read without a lock, so that one may show the new measurement beside the old state.
+    It is given once for each epoch of the flow, when it has shown the same row twice: lines are read without a lock, so
+    that one may show the new measurement beside the old state.
     """
+    end_s = time.monotonic() + job["phase_s"]
+    most_s = end_s + 20 * job["patience"]
+    epoch, on_rows = -1, 0
+    before: dict[str, Any] = {}
+    while time.monotonic() < (end_s if on_rows >= LEAST_LOOKS else most_s):
+        flow = pick(tree.flows()[0], job)
+        if flow["epoch"] != epoch and row_of(flow) == row_of(before):
+            epoch = flow["epoch"]
+            on_rows += flow["state"] != "-"
+            yield flow
+        before = flow
+        time.sleep(0.05)
+
+
+def rows_follow_the_rate(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """One flow of each class over a link whose rate changes. Each look: the link's rate and the flow's line."""
     seen: list[dict[str, Any]] = []
     seconds = str(60 * job["patience"])
     tree.must("ensemble", job["tables"]["levels"])
-    with inside.chain(rate="16mbit", queue_bytes=200_000, delay_ms=20), inside.receiver():
-        for priority in (1, 2):
-            inside.shape(rate="16mbit", queue_bytes=200_000)
-            with inside.sending("--cca", job["name"], "--seconds", seconds, "--priority", str(priority)) as sender:
-                inside.wait_for(tree.flows, timeout_s=10, what="a flow", of=sender)
-                for rate_mbit in (16, 4, 10):
-                    inside.shape(rate=f"{rate_mbit}mbit", queue_bytes=200_000)
-                    end_s = time.monotonic() + job["phase_s"]
-                    epoch = -1
-                    before: dict[str, Any] = {}
-                    while time.monotonic() < end_s:
-                        flow = pick(tree.flows()[0], job)
-                        if flow["epoch"] != epoch and row_of(flow) == row_of(before):
-                            epoch = flow["epoch"]
-                            seen.append({"rate_mbit": rate_mbit, "priority": priority, **flow})
-                        before = flow
-                        time.sleep(0.05)
-            inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
+    for priority, rates_mbit in job["rates_mbit"].items():
+        inside.shape(rate="16mbit", queue_bytes=200_000)
+        with inside.sending("--cca", job["name"], "--seconds", seconds, "--priority", priority) as sender:
+            inside.wait_for(tree.flows, timeout_s=10, what="a flow", of=sender)
+            for rate_mbit in rates_mbit:
+                inside.shape(rate=f"{rate_mbit}mbit", queue_bytes=200_000)
+                seen += [{"rate_mbit": rate_mbit, "priority": int(priority), **flow} for flow in looked_at(job)]
+        inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
     return seen
 
 
@@ -96,42 +106,42 @@ def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
     """50 flows, some of them held back, while the table is replaced; and again while it is cleared."""
     seconds = str(100 * job["patience"])
     tree.must("ensemble", job["tables"]["held_back"])
-    with inside.chain(rate="100mbit", queue_bytes=1_000_000, delay_ms=20), inside.receiver():
-        words = ("--cca", job["name"], "--seconds", seconds, "--flows", "50", "--sample", "1000")
-        with inside.sending(*words) as sender:
-            inside.wait_for(
-                lambda: sum(flow["state"] != "-" for flow in tree.flows()) == 50,
-                timeout_s=80,
-                what="50 flows on rows",
-                of=sender,
-            )
-            before = [pick(flow, job) for flow in tree.flows()]
-            moved_s = time.monotonic()
-            tree.must("ensemble", job["tables"]["moved"])
-            taken_s: dict[str, float] = {}
-            # An epoch that is running now began before the move, or has taken the new table already.
-            epochs = {flow["local"]: flow["epoch"] for flow in (pick(line, job) for line in tree.flows())}
-            late: dict[str, int] = {}
-            while len(taken_s) < 50 and time.monotonic() < moved_s + 20 * job["patience"]:
-                flows = [pick(flow, job) for flow in tree.flows()]
-                for flow in flows:
-                    if has_taken_the_moved_table(flow, job):
-                        taken_s.setdefault(flow["local"], time.monotonic() - moved_s)
-                if any(is_late(flow, epochs, job) for flow in flows):
-                    late |= late_for_long(flows, epochs, job)
-                time.sleep(0.02)
-            time.sleep(1.5)
-            after = [pick(flow, job) for flow in tree.flows()]
-            status, rows = tree.status(), tree.rows()
-            tree.must("ensemble", "clear\n")
-            inside.wait_for(
-                lambda: all(flow["state"] == "-" for flow in tree.flows()),
-                timeout_s=20,
-                what="no rows after the clear",
-                of=sender,
-            )
-            cleared = [pick(flow, job) for flow in tree.flows()]
-        inside.wait_for(lambda: not tree.flows(), timeout_s=20, what="the flows' end")
+    inside.shape(rate="40mbit", queue_bytes=400_000)
+    words = ("--cca", job["name"], "--seconds", seconds, "--flows", "50", "--sample", "1000")
+    with inside.sending(*words) as sender:
+        inside.wait_for(
+            lambda: sum(flow["state"] != "-" for flow in tree.flows()) == 50,
+            timeout_s=80,
+            what="50 flows on rows",
+            of=sender,
+        )
+        before = [pick(flow, job) for flow in tree.flows()]
+        moved_s = time.monotonic()
+        tree.must("ensemble", job["tables"]["moved"])
+        taken_s: dict[str, float] = {}
+        # An epoch that is running now began before the move, or has taken the new table already.
+        epochs = {flow["local"]: flow["epoch"] for flow in (pick(line, job) for line in tree.flows())}
+        late: dict[str, int] = {}
+        while len(taken_s) < 50 and time.monotonic() < moved_s + 20 * job["patience"]:
+            flows = [pick(flow, job) for flow in tree.flows()]
+            for flow in flows:
+                if has_taken_the_moved_table(flow, job):
+                    taken_s.setdefault(flow["local"], time.monotonic() - moved_s)
+            if any(is_late(flow, epochs, job) for flow in flows):
+                late |= late_for_long(flows, epochs, job)
+            time.sleep(0.02)
+        time.sleep(1.5)
+        after = [pick(flow, job) for flow in tree.flows()]
+        status, rows = tree.status(), tree.rows()
+        tree.must("ensemble", "clear\n")
+        inside.wait_for(
+            lambda: all(flow["state"] == "-" for flow in tree.flows()),
+            timeout_s=20,
+            what="no rows after the clear",
+            of=sender,
+        )
+        cleared = [pick(flow, job) for flow in tree.flows()]
+    inside.wait_for(lambda: not tree.flows(), timeout_s=20, what="the flows' end")
     return {
         "before": before,
         "after": after,
@@ -145,4 +155,5 @@ def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """Both."""
-    return {"rows": rows_follow_the_rate(job), "many": moved_under_many(job)}
+    with inside.chain(delay_ms=20), inside.receiver():
+        return {"rows": rows_follow_the_rate(job), "many": moved_under_many(job)}

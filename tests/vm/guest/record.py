@@ -9,10 +9,12 @@ longer (an idle restart). The recordings are left in the shared folder, for a re
 
 from __future__ import annotations
 
+import contextlib
+import select
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import inside
@@ -34,24 +36,30 @@ def connect(name: str) -> socket.socket:
     return connection
 
 
-def push(connection: socket.socket, seconds: float) -> None:
-    """Send as fast as the kernel takes it."""
+def push(connection: socket.socket | Sequence[socket.socket], seconds: float) -> None:
+    """Send as fast as the kernel takes it, on one connection or on several at once."""
+    connections = [connection] if isinstance(connection, socket.socket) else connection
     end_s = time.monotonic() + seconds
     while time.monotonic() < end_s:
-        try:
-            connection.send(_CHUNK)
-        except TimeoutError:
-            continue
+        for one in select.select([], connections, [], 0.2)[1]:
+            with contextlib.suppress(TimeoutError):
+                one.send(_CHUNK)
 
 
-def push_until(connection: socket.socket, acks: int) -> None:
-    """Send until so many ACKs have come: a busy machine takes longer for them, and records as many."""
+def push_until(connection: socket.socket | Sequence[socket.socket], acks: int) -> None:
+    """Send until so many ACKs have come on each: a busy machine takes longer for them, and records as many."""
+    connections = [connection] if isinstance(connection, socket.socket) else connection
     end_s = time.monotonic() + _MOST_S
     while time.monotonic() < end_s:
-        push(connection, 0.5)
-        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SEGS_IN + 4)
-        if struct.unpack_from("I", info, _SEGS_IN)[0] >= acks:
+        push(connections, 0.5)
+        if min(map(acks_of, connections)) >= acks:
             return
+
+
+def acks_of(connection: socket.socket) -> int:
+    """The segments that came."""
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SEGS_IN + 4)
+    return int(struct.unpack_from("I", info, _SEGS_IN)[0])
 
 
 def back(*words: str) -> None:
@@ -90,23 +98,27 @@ def live_through(connection: socket.socket, job: dict[str, Any], *, move: Callab
     push_until(connection, job["record_acks"])
 
 
-def live_briefly(connection: socket.socket, job: dict[str, Any], *, move: Callable[[], object]) -> None:
-    """Slow start, losses, and as many ACKs as a recording needs."""
+def live_briefly(
+    connection: socket.socket | Sequence[socket.socket], job: dict[str, Any], *, move: Callable[[], object]
+) -> None:
+    """Slow start, losses, and as many ACKs as a brief recording needs."""
     push(connection, 1)
     forth("rate", "60mbit", "limit", "100", "loss", "1%")
     move()
-    push_until(connection, job["record_acks"])
+    push_until(connection, job["brief_acks"])
 
 
-def with_pauses(name: str, job: dict[str, Any]) -> None:
-    """A flow of transfers with pauses in between, each of them acknowledged."""
+def with_pauses(names: Sequence[str], job: dict[str, Any]) -> None:
+    """A flow of each of transfers with pauses in between, each of them acknowledged."""
     forth("rate", "60mbit", "limit", "100")
-    with connect(name) as connection:
-        connection.settimeout(60)
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(connect(name)) for name in names]
         for pause_s in (0, *job["transfer_pauses_s"]):
             time.sleep(pause_s)
-            connection.sendall(TRANSFER)
-            inside.wait_for(lambda: not unsent(connection), timeout_s=60, what="everything acknowledged")
+            for connection in connections:
+                connection.settimeout(60)
+                connection.sendall(TRANSFER)
+            inside.wait_for(lambda: not any(map(unsent, connections)), timeout_s=60, what="everything acknowledged")
 
 
 def unsent(connection: socket.socket) -> int:
@@ -116,31 +128,52 @@ def unsent(connection: socket.socket) -> int:
     return int(struct.unpack("i", fcntl.ioctl(connection, 0x5411, b"\0\0\0\0"))[0])
 
 
-def record(cca: str, job: dict[str, Any], *, table: bool, brief: bool) -> int:
-    """One recording; its bytes."""
-    folder, its = tree.PLACE / cca, job["subjects"][cca]
+def record(ccas: Sequence[str], job: dict[str, Any], *, without_table: str = "", brief: bool) -> dict[str, int]:
+    """A recording of each, of flows at once, and its bytes. Only one flow at a time is not brief."""
+    subjects = {cca: job["subjects"][cca] for cca in ccas}
+    followers = [cca for cca in ccas if cca != without_table]
+    names = [its["name"] for its in subjects.values()]
+
+    def put(table: str) -> None:
+        for cca in followers:
+            tree.must("ensemble", subjects[cca]["tables"][table], tree.PLACE / cca)
+
+    def epochs() -> list[int]:
+        return [int(tree.flows(tree.PLACE / cca)[0]["epoch"]) for cca in followers]
 
     def move() -> None:
-        if table:
-            tree.must("ensemble", its["tables"]["moved_levels"], folder)
+        put("moved_levels")
+        before = epochs()
 
-    if table:
-        tree.must("ensemble", its["tables"]["levels"], folder)
+        def have_taken_it() -> bool:
+            push(connections, 0.2)
+            return all(now > then for now, then in zip(epochs(), before, strict=True))
+
+        inside.wait_for(have_taken_it, timeout_s=30, what="the flows' next epochs")
+
+    put("levels")
     back("delay", "20ms")
     forth("rate", "60mbit", "limit", "100")
-    tree.must("recording", "start 200000\n", folder)
-    with connect(its["name"]) as connection:
-        (live_briefly if brief else live_through)(connection, job, move=move)
-        with_pauses(its["name"], job)
-    if table:
-        tree.must("ensemble", "clear\n", folder)
-    return len(tree.take_recording(f"{folder.name}.recording", folder))
+    for cca in subjects:
+        tree.must("recording", "start 200000\n", tree.PLACE / cca)
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(connect(name)) for name in names]
+        if brief:
+            live_briefly(connections, job, move=move)
+        else:
+            live_through(connections[0], job, move=move)
+        with_pauses(names, job)
+    for cca in subjects:
+        tree.must("ensemble", "clear\n", tree.PLACE / cca)
+    return {cca: len(tree.take_recording(f"{cca}.recording", tree.PLACE / cca)) for cca in subjects}
 
 
 def main(job: dict[str, Any]) -> dict[str, int]:
-    """The subject under a table, then other modules, the first of them without one."""
+    """The subject under a table, then other modules, the first of them without one. Brief ones are recorded at once."""
+    beside = [] if job["brief"] else job["recorded_beside"]
+    groups = [beside] if job["brief_beside"] else [[cca] for cca in beside]
     with inside.chain(), inside.receiver():
-        found = {job["cca"]: record(job["cca"], job, table=True, brief=job["brief"])}
-        for number, cca in enumerate(job["recorded_beside"]):
-            found[cca] = record(cca, job, table=number > 0, brief=job["brief_beside"])
+        found = record([job["cca"]], job, brief=job["brief"])
+        for group in filter(None, groups):
+            found |= record(group, job, without_table=beside[0], brief=job["brief_beside"])
         return found

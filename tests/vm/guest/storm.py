@@ -116,15 +116,6 @@ def slab() -> dict[str, int]:
     return found
 
 
-def enter(namespace: str) -> None:
-    """Join a network namespace; /proc/net follows the process."""
-    import ctypes
-
-    with Path(f"/run/netns/{namespace}").open() as handle:
-        if ctypes.CDLL(None, use_errno=True).setns(handle.fileno(), 0x40000000):
-            raise OSError(ctypes.get_errno(), f"setns {namespace}")
-
-
 def in_child(work: Any, namespace: str) -> int:
     """Fork; the child enters the namespace, works, and exits 0 where nothing was wrong."""
     child = os.fork()
@@ -133,7 +124,7 @@ def in_child(work: Any, namespace: str) -> int:
     status = 1
     try:
         if namespace:
-            enter(namespace)
+            inside.enter(namespace)
         work()
         status = 0
     except BaseException:
