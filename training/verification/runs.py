@@ -4,7 +4,7 @@
 In BPF a kernel has one set of parameters of an algorithm, so the runs of one point may run at the same time, and those
 of two points may not. A task therefore has all runs of a point in a state.
 
-A run is late if Mahimahi's shells woke up late (emulation/mahimahi/machine.py). Late and failed runs are repeated with
+A run is late if Mahimahi's shells woke up late too often (emulation/mahimahi/machine.py). Late and failed runs are repeated with
 fewer beside them. After TRIES the run that was the least late counts, and the ensemble states its share of late timers.
 
 Without a kernel (`simulator`) the path has Mahimahi's clock of whole ms (emulation/mahimahi/clock.py). The bursts of
@@ -55,7 +55,8 @@ Keep = Callable[[str, dict[str, Any]], None]
 class VerifyTask:
     """The runs of a point on cases of a state; picklable, and its results are JSON data.
 
-    numbers: of the runs that are missing; the run of a number has the scenario of that number.
+    numbers: of the runs that are missing; the run of a number has the scenario of that number. most_late: share of late
+    timers, above which a run is late.
     """
 
     name: str
@@ -63,6 +64,7 @@ class VerifyTask:
     trial: Trial
     scenarios: tuple[Scenario, ...]
     numbers: tuple[int, ...]
+    most_late: float = LATE_MOST
 
     def run(self, keep: Keep, *, width: int) -> bool:
         """Make the runs, at most `width` at the same time. Whether all were in time at the first try.
@@ -78,9 +80,9 @@ class VerifyTask:
                     found["tries"] = tried + 1
                     if number not in best or found["late_share"] < best[number]["late_share"]:
                         best[number] = found
-                    if not _is_late(best[number]):
+                    if not self._is_late(best[number]):
                         keep(f"{self.name}-{number}", best[number])
-            missing = [number for number in missing if number not in best or _is_late(best[number])]
+            missing = [number for number in missing if number not in best or self._is_late(best[number])]
             if not missing:
                 return tried == 0
         for number in missing:
@@ -89,6 +91,9 @@ class VerifyTask:
                                     f"{errors[number]}; run the same command with --resume")  # fmt: skip
             keep(f"{self.name}-{number}", best[number])
         return False
+
+    def _is_late(self, found: Mapping[str, Any]) -> bool:
+        return bool(found["late_share"] > self.most_late)
 
     def _side_by_side(self, numbers: Sequence[int], errors: dict[int, str]) -> dict[int, dict[str, Any]]:
         """The results of these runs, by number, and the errors of those that failed."""
@@ -108,10 +113,6 @@ class VerifyTask:
         except EmulationError as error:
             errors.update({number: str(error) for number in numbers if number not in results})
         return results
-
-
-def _is_late(found: Mapping[str, Any]) -> bool:
-    return bool(found["late_share"] > LATE_MOST)
 
 
 def _emulate_each(runner: RunnerName, scenarios: Sequence[Scenario], each: Callable[..., None]) -> None:

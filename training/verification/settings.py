@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from emulation.mahimahi.machine import LATE_MOST
 from training.fields import StudyPart
 from training.workloads import State
 
@@ -28,6 +29,7 @@ class VerifySettings(StudyPart):
     runs: int = Field(3, ge=2, le=100, description="of each point; every run has a case of its own while there are any")
     duration_s: float = Field(30.0, gt=0, le=3600, description="measured time of a run, at most, where warm-up comes "
                               "on top; or the time for which a policer's rate carries the file")  # fmt: skip
+    most_late: float = Field(LATE_MOST, gt=0, le=1, description="share of late timers above which a run is repeated")
     states: Annotated[int, Field(ge=1)] | tuple[State, ...] | None = Field(
         None, description="at most so many, spread over the states that train; or these; none: all that train"
     )

@@ -184,7 +184,9 @@ class Verification:
                 scenarios = tuple(case.scenario for case in cases[contest.state])
                 missing = tuple(n for n in range(len(scenarios)) if f"{name}-{n}" not in runs)
                 if missing:
-                    tasks[name] = VerifyTask(name, self._settings.runner, trial, scenarios, missing)
+                    tasks[name] = VerifyTask(
+                        name, self._settings.runner, trial, scenarios, missing, self._settings.most_late
+                    )
         if tasks:
             count = sum(len(task.numbers) for task in tasks.values())
             self._study.progress.phase(f"verifying: {self._settings.runner}", total=count)
