@@ -4,8 +4,9 @@
 In BPF a kernel has one set of parameters of an algorithm, so the runs of one point may run at the same time, and those
 of two points may not. A task therefore has all runs of a point in a state.
 
-A run is late if Mahimahi's shells woke up late too often (emulation/mahimahi/machine.py). Late and failed runs are repeated with
-fewer beside them. After TRIES the run that was the least late counts, and the ensemble states its share of late timers.
+A run is late if Mahimahi's shells woke up late too often (emulation/mahimahi/machine.py). Late and failed runs are
+repeated with fewer beside them. After TRIES the run that was the least late counts, and the ensemble states its share
+of late timers.
 
 Without a kernel (`simulator`) the path has Mahimahi's clock of whole ms (emulation/mahimahi/clock.py). The bursts of
 ACKs of emulation/mahimahi/path.py were fitted to BBR and CUBIC. Over them GR with short windows is slower than on the
