@@ -82,19 +82,23 @@ def table(
         "kernel over simulator, with the 95 % interval:",
         *table_lines(ratios, [(*_place(row, classes), row["outcome"], *_ratios(row, rows)) for row in rows]),
         *summary(rows),
-        *_comparisons(rows, classes, cca=cca),
+        *comparisons(rows, classes, cca=cca),
     ]  # fmt: skip
 
 
-def _comparisons(rows: Sequence[Mapping[str, Any]], classes: Sequence[str], *, cca: str) -> Iterator[str]:
-    """The table beside what its objective compares with, where it compares with anything."""
-    if is_policed(rows):
-        yield from compared(rows, cca=cca)
-        return
+def comparisons(rows: Sequence[Mapping[str, Any]], classes: Sequence[str], *, cca: str) -> Iterator[str]:
+    """The table beside what its objective compares with, where it compares with anything.
+
+    Ensembles of older versions have no references in their runs, or only the retransmissions of each.
+    """
     for number, target in enumerate(classes):
         its = [row for row in rows if row["class"] == number]
-        if its and its[0]["finalists"][0]["runs"][0]["kernel"]["references"]:
-            yield from compared_delays(its, target)
+        references = its[0]["finalists"][0]["runs"][0]["kernel"].get("references", {}) if its else {}
+        if not all(isinstance(figures, Mapping) for figures in references.values()):
+            yield (f"{target}: expected the figures of the algorithms that the table is compared with, got an ensemble "
+                   "of an older version; train it again for this comparison")  # fmt: skip
+        elif references:
+            yield from compared(its, cca=cca) if is_policed(its) else compared_delays(its, target)
 
 
 def _place(row: Mapping[str, Any], classes: Sequence[str]) -> tuple[str, str]:
@@ -136,20 +140,21 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def compared(rows: Sequence[Mapping[str, Any]], *, cca: str) -> list[str]:
-    """The retransmissions of the table, the single set and the defaults on the kernel, over the unmodified algorithm's.
+    """Retransmissions on the kernel over the unmodified algorithm's: of the table, the single set, and the references.
 
-    The ratios are of the means over all runs of all rows, with their 95 % intervals.
+    The ratios are of the means over all runs of all rows, with their 95 % intervals. If the kernel lacks the unmodified
+    algorithm, the defaults take its place.
     """
     key = "retransmitted_pkts"
     own, beside = _on_kernel(rows)
-    # Where the kernel lacks the unmodified algorithm, the defaults take its place.
     base = next((name for name in beside[0] if name not in (cca, PAPER)), cca)
+    of_base = "the defaults'" if base == cca else "the unmodified algorithm's"
     unmodified = [max(run[base][key], LEAST_PKTS) for run in beside]
     pkts = {name: [run[key] for run in runs] for name, runs in own.items()}
     for name, of in (("the defaults", cca), ("the paper's setting", PAPER)):
         pkts[name] = [run[of][key] for run in beside]
     shares = {name: np.array(its) / unmodified for name, its in pkts.items()}
-    lines = [f"retransmissions on the kernel, as a multiple of the unmodified algorithm's "
+    lines = [f"retransmissions on the kernel, as a multiple of {of_base} "
              f"({counted(len(beside), 'run')} of each):",
              *(f"    {name} {its.mean():.3f}" for name, its in shares.items())]  # fmt: skip
     table, *others = shares.values()
@@ -180,14 +185,17 @@ def compared_delays(rows: Sequence[Mapping[str, Any]], target: str) -> list[str]
 def _on_kernel(
     rows: Sequence[Mapping[str, Any]],
 ) -> tuple[dict[str, list[Mapping[str, Any]]], list[Mapping[str, Any]]]:
-    """The runs on the kernel of the table and the single set, and beside them those of the references, by case."""
+    """The runs on the kernel of the table and the single set, and beside them those of the references, by case.
+
+    The single set is left out unless it is a finalist of each row.
+    """
     own: dict[str, list[Mapping[str, Any]]] = {"the table": [], "the single set": []}
     for row in rows:
-        chosen = row["finalists"][row["chosen"]]
-        single = next((one for one in row["finalists"] if "single" in one["from"]), chosen)
-        for name, one in zip(own, (chosen, single), strict=True):
-            own[name] += [run["kernel"] for run in one["runs"]]
-    return own, [run["references"] for run in own["the table"]]
+        single = next((one for one in row["finalists"] if "single" in one["from"]), None)
+        for name, one in zip(own, (row["finalists"][row["chosen"]], single), strict=True):
+            own[name] += [run["kernel"] for run in one["runs"]] if one else []
+    beside = [run["references"] for run in own["the table"]]
+    return {name: runs for name, runs in own.items() if len(runs) == len(beside)}, beside
 
 
 def _over(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> str:

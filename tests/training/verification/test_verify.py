@@ -19,7 +19,7 @@ from training.errors import TrainingError
 from training.evaluation.tasks import Part
 from training.progress import Progress
 from training.reports.cli import report
-from training.reports.verify import compared_delays
+from training.reports.verify import compared_delays, comparisons
 from training.study import Journal, Study
 from training.verification import verify
 from training.verification.cases import kernel_cases
@@ -191,6 +191,20 @@ def test_delays_are_compared_with_the_single_set_and_the_rival() -> None:
     assert "    the single set 30.0 ms, 8.00 Mbit/s" in shown
     assert "    the table over the single set: delay 0.333 (0.333-0.333), goodput 0.500 (0.500-0.500)" in shown
     assert shown[-1].startswith("    the table over roccet with its defaults: delay 0.250 (")
+    without = compared_delays([row, {**row, "finalists": finalists[:1]}], "p95 50 ms")
+    assert "single" not in " ".join(without), "it did not run in all states"
+
+
+@pytest.mark.parametrize(("references", "count"), [(None, 0), ({}, 0), ({"bbr": 3, "rtcp_bbr": 2}, 1)])
+@pytest.mark.parametrize("score", ["delay_ms", "retransmitted_share"])
+def test_rows_that_an_older_version_verified_are_shown_without_a_comparison(
+    references: dict[str, int] | None, count: int, score: str
+) -> None:
+    run = {"kernel": {} if references is None else {"references": references}}
+    row = {"class": 0, "chosen": 0, "finalists": [{"from": ["single"], "runs": [run], "kernel": {score: 1.0}}]}
+    shown = list(comparisons([row], ["all"], cca="rtcp_bbr"))
+    assert len(shown) == count
+    assert all("older version; train it again" in line for line in shown)
 
 
 def test_a_runner_that_lacks_the_algorithm_is_refused_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
