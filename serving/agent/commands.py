@@ -94,7 +94,7 @@ def clients(ctx: click.Context, *, prefixes: str | None, most: int, as_json: boo
     from serving.agent.prefixes import RTCP, read_prefixes, table_lines
 
     set_for_agent = ctx.parent.params.get("rtcp_prefixes") if ctx.parent is not None else None
-    bits = prefix_bits(prefixes or set_for_agent or _PREFIXES)
+    bits = prefix_bits(set_for_agent or _PREFIXES) if prefixes is None else prefix_bits(prefixes, name="--prefixes")
     found = read_prefixes(ctx.obj(), RTCP, bits=bits, most=most)
     for line in [json.dumps(found)] if as_json else table_lines(found):
         echo(line)

@@ -50,8 +50,7 @@ _READ_CHUNK_BYTES = 64 * 1024
 # Of a file that is read line by line from `ccatune-bpf`, whose output is in memory as a whole.
 _MAX_LINES_BYTES = 16 * 1024 * 1024
 
-# If the status changes while the files are read, all of them are read again. After this many attempts the last
-# reading is used.
+# All files are read again if the status changes meanwhile. After this many attempts the last reading is used.
 _CONSISTENT_READ_ATTEMPTS = 3
 
 _ERRNO_WORDS = {
@@ -137,11 +136,15 @@ def _installed_host() -> BpfHost:
 
 
 @contextlib.contextmanager
-def _missing_is_not_loaded() -> Iterator[None]:
+def _with_name(name: str) -> Iterator[None]:
+    """Name the file in errors. A missing file, or a missing program, becomes a NotLoadedError."""
     try:
         yield
     except FileNotFoundError as error:
         raise NotLoadedError(errno.ENOENT, error.strerror or str(error), error.filename) from error
+    except OSError as error:
+        error.filename = error.filename or name
+        raise
 
 
 class BpfTree:
@@ -157,7 +160,7 @@ class BpfTree:
     def write(self, cca: str, file: str, text: str) -> None:
         """As Tree.write, with the program's errno."""
         text.encode("ascii")
-        with _missing_is_not_loaded():
+        with _with_name(f"{cca}/{file}"):
             self._host().write(cca, file, text)
 
     def read(self, cca: str, file: str) -> str:
@@ -172,7 +175,7 @@ class BpfTree:
             yield _decode(line, f"{cca}/{file}")
 
     def _bytes(self, cca: str, file: str, *, most: int) -> bytes:
-        with _missing_is_not_loaded():
+        with _with_name(f"{cca}/{file}"):
             data = self._host().read_bytes(cca, file)
         if len(data) > most:
             raise OSError(errno.EFBIG, f"more than {most} bytes", f"{cca}/{file}")

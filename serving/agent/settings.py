@@ -107,7 +107,7 @@ class AgentSettings:
         if self.rtcp_prefixes:
             prefix_bits(self.rtcp_prefixes)
             if self.textfile is None:
-                raise SettingsError("rtcp_prefixes: expected textfile with it; set --textfile")
+                raise SettingsError("rtcp_prefixes: expected textfile with it, which has their figures; set --textfile")
         for name in SECONDS:
             _require_seconds(name, getattr(self, name))
 
@@ -182,14 +182,17 @@ def labels_of(texts: Iterable[str]) -> dict[str, str]:
     return labels
 
 
-def prefix_bits(text: str) -> tuple[int, int]:
-    """Return the lengths of prefixes of IPv4 and of IPv6 in bits, from a text such as 24,56. Raises SettingsError."""
+def prefix_bits(text: str, *, name: str = "rtcp_prefixes") -> tuple[int, int]:
+    """Return the lengths of prefixes of IPv4 and of IPv6 in bits, from a text such as 24,56.
+
+    name: where the text is from, for the message. Raises SettingsError.
+    """
     found = _PREFIXES.fullmatch(text)
     bits = (int(found[1]), int(found[2])) if found else (33, 129)
     if bits[0] > 32 or bits[1] > 128:
         raise SettingsError(
-            f"rtcp_prefixes: expected the lengths for IPv4 and IPv6, such as 24,56, got {text!r:.40}; "
-            "correct --rtcp-prefixes"
+            f"{name}: expected the lengths for IPv4 and IPv6, of 0 to 32 and 0 to 128 bits, such as 24,56, "
+            f"got {text!r:.40}; correct them"
         )
     return bits
 

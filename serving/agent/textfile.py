@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from serving.agent.sums import Baseline, Row
 
 EVERY_S: Final = 15.0
-# Reading the clients of R-TCP takes longer than the rest: at most this share of the time, and not more often than this.
+# Reading the clients of R-TCP takes longer than the rest. It takes at most this share of the time, and two readings
+# begin at least so many seconds apart.
 PREFIXES_SHARE: Final = 0.005
 PREFIXES_EVERY_S: Final = 60.0
 
@@ -51,13 +52,13 @@ _COUNTERS: Final = (
 # The figure's name in the sums (prefixes.py), and what it is.
 _OF_PREFIX: Final = {
     "clients": "Clients of R-TCP in the kernel's table; in BPF live connections.",
-    "limited_clients": "Those of them that are classified as limited.",
+    "limited_clients": "Clients that are classified as limited; in BPF live connections.",
     "segments": "Segments sent to these clients, with the retransmitted ones.",
-    "retransmitted": "Those of them that were retransmissions.",
-    "limited_segments": "Segments sent to clients while these were limited.",
-    "limited_retransmitted": "Those of them that were retransmissions: a cap can save them.",
-    "limit_bytes_per_s": "R of the limited clients: the least, the median and the largest.",
-    "bucket_bytes": "B of the limited clients: the least, the median and the largest.",
+    "retransmitted": "Segments retransmitted to these clients.",
+    "limited_segments": "Segments sent to clients while these were limited, with the retransmitted ones.",
+    "limited_retransmitted": "Segments retransmitted to clients while these were limited. A cap can save them.",
+    "limit_bytes_per_s": "R of the limited clients. Quantiles 0, 0.5 and 1 are the least, the median and the largest.",
+    "bucket_bytes": "B of the limited clients. Quantiles 0, 0.5 and 1 are the least, the median and the largest.",
 }
 # Labels and value of a line.
 Line = tuple[dict[str, str], float]
@@ -113,7 +114,7 @@ class Textfile:
             self._is_failing = False
 
     def _prefixes_text(self) -> str:
-        """Return the figures by prefix. Where the clients cannot be read, this is logged once, and there are none."""
+        """Return the figures by prefix, or nothing where the clients cannot be read, which is logged once."""
         began_s = self._clock()
         if self._clients is not None and began_s >= self._next_prefixes_s:
             from serving.agent.prefixes import RTCP, read_prefixes

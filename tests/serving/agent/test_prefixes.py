@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 from collections.abc import Iterator
@@ -12,9 +13,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kmod.bpf_host import BpfHost
 from serving.agent import cli, prefixes
 from serving.agent.errors import AgentError
-from serving.agent.kernel import ProcTree
+from serving.agent.kernel import BpfTree, ProcTree
 from serving.agent.loop import Agent
 from serving.agent.prefixes import read_prefixes
 from serving.agent.textfile import Textfile, prefixes_text
@@ -131,6 +133,13 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_prefixes(tree_of(tmp_path, text=old), ["rtcp_bbr"], bits=BITS)
     assert read_prefixes(tree_of(tmp_path, text=""), ["rtcp_bbr"], bits=BITS)["all"]["clients"] == 0
 
+    class Refusing(BpfHost):
+        def read_bytes(self, *_names: str) -> bytes:
+            raise PermissionError(errno.EPERM, "run as root")
+
+    with pytest.raises(PermissionError, match="run as root: 'rtcp_bbr/flows'"):
+        read_prefixes(BpfTree(Refusing), ["rtcp_bbr"], bits=BITS)
+
 
 def test_the_command_shows_a_table_or_json_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -148,6 +157,7 @@ def test_the_command_shows_a_table_or_json_and_writes_nothing(
         "2001:db8::/32",
     ]
     assert cli.run([*where, "clients", "--prefixes", "24"]) == 2
+    assert "--prefixes: expected the lengths for IPv4 and IPv6" in capsys.readouterr().err
     stand_in = tmp_path / "stand-in"
     stand_in.mkdir()
     (stand_in / "clients").write_text(CLIENTS, encoding="ascii")
