@@ -109,8 +109,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tier vm goes first: it takes longest. Flows of this machine's kernel go last: they disturb nobody there.
 
-    Among each, long files begin first, so that both workers end at about the same time. A test of such flows that fails
-    runs a second time, and the summary lists it: a fault fails twice.
+    Within each of these groups, long files begin first, so that both workers end at about the same time. A test of such
+    flows that fails runs a second time, and the summary lists it. A fault of the product fails both times.
     """
 
     def turn(item: pytest.Item) -> tuple[int, bool]:

@@ -29,7 +29,7 @@ def main() -> None:
 @main.command()
 @click.option("--kernel", "lines", multiple=True, type=click.Choice(LINES), help="Only this line.")
 @click.option("--sparse", is_flag=True, help="Check with sparse too.")
-@click.option("--anew", is_flag=True, help="From nothing.")
+@click.option("--anew", is_flag=True, help="Build from nothing.")
 def build(*, lines: tuple[str, ...], sparse: bool, anew: bool) -> None:
     """Build the modules for the kernel lines; exit 1 if a warning was printed."""
     warnings = 0

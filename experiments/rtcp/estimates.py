@@ -9,10 +9,11 @@
     held        a radio that holds data for 10 to 40 ms, instead of the jitter
     lossy       a link that loses 10 % of the packets
 
-BBRv1 paces at 99 % of its detector's rate for 48 round trips (bbr1_lt.h). A run does not say when. So a pacing rate
-counts that stays the same for 48 RTTs while at least half of it arrives. BBRv1's gains change any other rate earlier,
-unless ACKs are missing. R-TCP's estimate counts while the client is classified as limited. Both are over R, in wire
-bytes, at points EVERY_S apart up to the file's last ACK. A run has these figures, or NaN without an estimate:
+BBRv1 paces at 99 % of its detector's rate for 48 round trips (bbr1_lt.h). A run does not say when this is so.
+Therefore a pacing rate counts if it stays the same for 48 RTTs while at least half of it arrives. Every other pacing
+rate is changed earlier by BBRv1's gains, unless ACKs are missing. R-TCP's estimate counts while the client is
+classified as limited. Both are divided by R, in wire bytes, at points EVERY_S apart up to the file's last ACK. A run
+has these figures, or NaN without an estimate:
 
     error, above, spread   mean of |estimate - 1|; share of the points above 1.05; standard deviation. BBRv1's runs have
                            those of its detector, R-TCP's runs those of R-TCP
@@ -116,7 +117,7 @@ def _pair(results: RtcpResults, kind: str, place: str, column: str, path: str = 
 
 
 def more_often(results: RtcpResults) -> list[Figure]:
-    """By how much the share of too high rates behind op3 exceeds that behind each other operator."""
+    """By how much the share of rates that are too high is larger behind op3 than behind each other operator."""
     shares = {place: _pair(results, "estimates", place, "above")[0] for place in results.settings.limited}
     if (of_op3 := shares.pop("op3", None)) is None:
         return []
@@ -142,7 +143,10 @@ def retransmitted(results: RtcpResults) -> list[Figure]:
 
 
 def too_low(results: RtcpResults) -> list[Figure]:
-    """The share of all runs in which BBRv1's detector once uses less than LOW of R; with loss it has no bound."""
+    """The share of all runs in which BBRv1's detector uses less than LOW of R at any time; with loss it has no bound.
+
+    A run in which the detector is never in use counts as one without such a rate.
+    """
     figures = []
     for path, label in (("clean", "of all runs"), ("lossy", "with 10 % loss")):
         lowest = np.concatenate([_pair(results, "detector", place, "lowest", path)[0]

@@ -135,7 +135,10 @@ def _policed(qos: QoS) -> NDArray[np.uint64]:
 
 
 def constant_spans(values: Values, begin: int = 0) -> Iterator[tuple[int, int]]:
-    """The first indices, from begin on, of the spans of values [n] that are the same, each with its end."""
+    """The spans of equal values [n] from index begin on: the first index of each, and the first one after it.
+
+    The last span ends at the last index, which does not count to it.
+    """
     return pairwise([begin, *(begin + 1 + np.flatnonzero(np.diff(values[begin:]))), len(values) - 1])
 
 

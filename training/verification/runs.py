@@ -156,7 +156,7 @@ def require_runner(runner: RunnerName, cca: str) -> None:
 
 
 def on_kernel(runner: RunnerName, objectives: Sequence[Objective]) -> list[Objective]:
-    """The objectives. If the runner's kernel lacks the unmodified algorithm, they compare with the defaults alone."""
+    """The objectives. If the runner's kernel lacks the unmodified algorithm, the defaults take its place."""
     if runner == "simulator":
         return list(objectives)
     has = (guest.guest_runner() if runner == "vm" else host.host_runner()).algorithms
