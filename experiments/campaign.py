@@ -77,7 +77,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Links:
-    """The recordings that a campaign uses, by a name of its own. made: they are synthetic. training: for its rows."""
+    """The recordings that a campaign uses, by a name of its own.
+
+    made: they are synthetic. training: recordings that train the rows which the campaign runs.
+    """
 
     recordings: Mapping[str, Sequence[Recording]] = field(default_factory=dict)
     made: bool = False
@@ -125,7 +128,10 @@ def pieces_of(recordings: Sequence[Recording], *, length_s: float, most: int) ->
 def over_pieces(
     pieces: Sequence[Recording], flow: FlowSpec, *, path: Mapping[str, Any], duration_s: float | None = None
 ) -> list[Scenario]:
-    """A run of one flow over each piece. path: fields of the link besides its trace. duration_s: None: of the piece."""
+    """A run of one flow over each piece.
+
+    path: fields of the link besides its trace. duration_s: of each run; None: as long as its piece.
+    """
     return [
         Scenario(name=piece.name, link=LinkSpec.model_validate({"trace": piece.trace, **path}), flows=(flow,),
                  duration_s=duration_s or piece.duration_s, seed=number)

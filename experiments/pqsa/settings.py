@@ -87,7 +87,9 @@ class PqsaSettings(Frozen):
     delay_class: int = Field(ge=0, le=7)
     rivals: tuple[Cca, ...] = Field(min_length=1)
     varied: Varied
-    levels_mbps: dict[Literal["low", "high"], Bounds] = Field(description="mean rates of figures 13 and 14")
+    levels_mbps: dict[Literal["low", "high"], Bounds] = Field(
+        min_length=2, description="mean rates of figures 13 and 14"
+    )
     epochs: Epochs
     fairness: Fairness
     dds: Dds
