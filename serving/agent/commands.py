@@ -83,8 +83,9 @@ def clients(ctx: click.Context, *, prefixes: str | None, most: int, as_json: boo
     """Show the clients of R-TCP by prefix of their addresses, and what a cap would save.
 
     For each prefix: the clients in the kernel's table, the limited ones, the median, least and largest R and B of
-    these, the segments sent and retransmitted to them while they were limited, and the share of all segments that a
-    cap can save. In BPF each live connection counts as a client. The prefixes where a cap saves most come first.
+    these, all segments, the segments sent and retransmitted to clients while these were limited, and the share of all
+    segments that a cap can save. In BPF each live connection counts as a client. The prefixes where a cap saves most
+    come first.
 
     \b
     Examples:
