@@ -28,7 +28,7 @@ Each row has its own criterion:
     all states      together, fewer retransmissions than the paper's setting by more than the interval; no less goodput,
                     up to the interval
     an RTT level    the share of false classifications is at most `most_false`, up to its interval, or there are no more
-                    of them than with the paper's setting
+                    of them than with the defaults
 """
 
 from __future__ import annotations
@@ -202,6 +202,7 @@ class SchemeComparison:
         hits = {name: sum(bool(tally.is_limited) for tally in its) for name, its in tallies.items()}
         clients = len(tallies["learned"])
         share, (low, high) = hits["learned"] / clients, wilson_95(hits["learned"], clients)
-        holds = low <= self._settings.most_false or hits["learned"] <= hits["paper"]
+        defaults = sum(bool(tally.is_limited) for tally in references_of(tallies["learned"], self._cca))
+        holds = low <= self._settings.most_false or hits["learned"] <= defaults
         return {"clients": clients, "false": hits, "share": share, "share_interval": max(share - low, high - share),
                 "goodput": self._goodput(tallies), "holds": holds}  # fmt: skip
