@@ -229,7 +229,7 @@ def test_table_of_verified_points() -> None:
 
     side = {"throughput_mbps": 123.456, "delay_ms": 12_345.6}
     point = {"simulator": side, "kernel": side, "meets": False, "from": ["neighbour of the best"],
-             "runs": [{"late_share": 0.123}]}  # fmt: skip
+             "runs": [{"kernel": side, "late_share": 0.123}]}  # fmt: skip
     row = {"state": [12, 34], "class": 0, "chosen": 0, "finalists": [point] * 2, "outcome": "confirmed",
            "kernel_over_simulator": dict.fromkeys(("throughput_mbps", "delay_ms"), (1.01, 0.98, 1.04))}  # fmt: skip
     lines = table([row], ["at most 200 ms of p95"], {"kernel": "6.12.0", "runner": "mahimahi"}, cca="gr")

@@ -36,7 +36,7 @@ def test_the_study_of_rtcp_runs_with_each_base_and_holds_the_papers_setting(base
     defaults = tuple(ALGORITHMS[loaded.cca].param(name).default for name in loaded.names)
     assert loaded.space(0).nearest(defaults) == defaults == (600, 20, 200)
     [objective] = loaded.objective.objectives(loaded.cca, "training")
-    assert objective.references == (f"rtcp_{base}", base)
+    assert list(objective.references) == [f"rtcp_{base}", "paper", base]
 
 
 def test_the_paths_of_an_rtt_axis_are_in_the_middle_of_each_level() -> None:
