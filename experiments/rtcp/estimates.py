@@ -151,7 +151,7 @@ def too_low(results: RtcpResults) -> list[Figure]:
     for path, label in (("clean", "of all runs"), ("lossy", "with 10 % loss")):
         lowest = np.concatenate([_pair(results, "detector", place, "lowest", path)[0]
                                  for place in results.settings.limited])  # fmt: skip
-        figure = share(f"{label} (lowest {np.nanmin(lowest):.2f} R)", int((lowest < LOW).sum()), len(lowest))
+        figure = share(f"{label} (lowest {np.fmin.reduce(lowest):.2f} R)", int((lowest < LOW).sum()), len(lowest))
         figures.append(replace(figure, agrees=figure.mean > 0 or path == "lossy"))
     return figures
 

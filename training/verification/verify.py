@@ -211,13 +211,9 @@ class Verification:
             found = runs[self._run_name(contest.state, trial, number)]
             return tally_of(found, group=case.group, references=references)
 
+        rivals = self._rivals(contest)
         return [
-            tally(
-                self._trial(point),
-                case,
-                n,
-                {name: tally(one, case, n, {}) for name, one in self._rivals(contest).items()},
-            )
+            tally(self._trial(point), case, n, {name: tally(one, case, n, {}) for name, one in rivals.items()})
             for n, case in enumerate(cases)
         ]
 
