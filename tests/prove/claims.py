@@ -18,6 +18,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -129,6 +130,8 @@ def claims(*, command: tuple[str, ...], page: Path, shown: Path, claim: str | No
     records = {one["claim"]: one for one in map(json.loads, shown.read_text(encoding="utf-8").splitlines())}
     if claim is not None:
         row = rows.get(claim) or sys.exit(f"expected the claim of a row, got {claim!r}")
+        if not command or not shutil.which(command[0]):
+            sys.exit(f"expected a command that PATH finds, got {' '.join(command)!r}; .venv/bin has those of ccatune")
         records[claim] = shown_by(row, command)
         click.echo(records[claim]["output"])
         shown.write_text("".join(f"{json.dumps(one)}\n" for one in records.values()), encoding="utf-8")
