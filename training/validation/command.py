@@ -43,6 +43,10 @@ def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
 @click.option(
     "--paths", "paths_name", metavar="NAME", help="Draw each flow's path from this file, or name in configs/paths"
 )
+@click.option(
+    "--flows", type=click.IntRange(1, 10_000), default=100, show_default=True,
+    help="At most so many flows of ten minutes of each dataset",
+)  # fmt: skip
 @threads_option
 @skip_bad_option
 @click.option("--levels/--no-levels", default=False, help="Print every level, too")
@@ -86,6 +90,7 @@ def evaluate(
     buffer_pkts: int,
     loss: float,
     paths_name: str | None,
+    flows: int,
     threads: int | None,
     as_json: bool,
     paths: tuple[Path, ...],
@@ -123,7 +128,7 @@ def evaluate(
         raise click.UsageError("--progress-file: expected it with --baseline")
     _require_fitting(
         baseline=baseline_file is not None, against=against is not None, has_paths=paths_name is not None,
-        of_targets=require is not None or require_gain or levels, plot=plot is not None,
+        of_targets=require is not None or require_gain or levels or flows != 100, plot=plot is not None,
         is_default_path=(rtt_ms, buffer_pkts, loss) == (100.0, 1000, 0.0),
     )  # fmt: skip
     path = LinkPath(
@@ -147,7 +152,9 @@ def evaluate(
                  progress_file=progress_file)  # fmt: skip
         return
 
-    is_plain = (path, plot, require) == (LinkPath(), None, None) and not (require_gain or levels or skip_bad)
+    is_plain = (path, plot, require) == (LinkPath(), None, None) and not (
+        require_gain or levels or skip_bad or flows != 100
+    )
     if is_plain and not has_targets(ensemble):
         from training.reports.states import states
 
@@ -160,8 +167,8 @@ def evaluate(
     with Terminal(quiet=as_json) as terminal:
         terminal.phase("reading traces", total=1)
         recordings = _chosen(paths, part=part, datasets=datasets, skip_bad=skip_bad)
-        terminal.phase("running flows", total=seconds_of(ensemble, recordings))
-        figures = validate(ensemble, recordings, path=path, threads=threads, progress=terminal.advance)
+        terminal.phase("running flows", total=seconds_of(ensemble, recordings, flows=flows))
+        figures = validate(ensemble, recordings, path=path, flows=flows, threads=threads, progress=terminal.advance)
     short = [*_short_of(figures, require), *(_short_of_gain(figures) if require_gain else [])]
     if as_json:
         echo(json.dumps({**figures, "short_of": short}, indent=1))
@@ -179,10 +186,10 @@ def _require_fitting(
     """Raise click.UsageError for options that do not go together. Each argument says whether one is given."""
     if baseline and (against or of_targets or plot):
         raise click.UsageError(
-            "--baseline: expected it without --against, --require, --require-gain, --levels and --plot"
+            "--baseline: expected it without --against, --require, --require-gain, --levels, --flows and --plot"
         )
     if against and of_targets:
-        raise click.UsageError("--against: expected it without --require, --require-gain and --levels")
+        raise click.UsageError("--against: expected it without --require, --require-gain, --levels and --flows")
     if against and has_paths:
         raise click.UsageError("--against: expected it without --paths")
     if has_paths and not is_default_path:

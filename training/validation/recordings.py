@@ -42,8 +42,8 @@ LEAST_WINDOWS = 5
 LEAST_CAPACITY_BYTES_PER_S = 2500
 SCHEMES = ("ensemble", "single", "default")
 FLOW_S = 600
-FLOW_STARTS_S = (60, 30)  # the second where a dataset has fewer than FLOWS with the first
-FLOWS = 100  # of a dataset, at most
+FLOW_STARTS_S = (60, 30)  # the second where a dataset has too few flows with the first
+FLOWS = 100  # of a dataset, at most, by default
 WITHIN = 1.02  # of the target
 ROWS = ("dataset", "level", "capacity", "delivered", "seconds", "counts")  # of Windows
 
@@ -108,6 +108,7 @@ def validate(
     recordings: Sequence[Recording],
     *,
     path: Path | None = None,
+    flows: int = FLOWS,
     threads: int | None = None,
     progress: Callable[[float], None] = lambda _seconds: None,
 ) -> dict[str, Any]:
@@ -117,6 +118,7 @@ def validate(
     `levels` split the figures. `levels_met` counts the levels that meet each target. `by_single` separates the levels
     where the single set meets its target from the others.
 
+    flows: at most so many flows of ten minutes of each dataset.
     progress: called with the seconds that were simulated since the previous call. They add up to seconds_of().
 
     Raises:
@@ -125,7 +127,7 @@ def validate(
     if not recordings:
         raise TrainingError("evaluate: expected validation recordings, got none")
     path = path or Path()
-    places = flow_places(recordings)
+    places = flow_places(recordings, most=flows)
     count, hours = len(recordings), sum(r.duration_s for r in recordings) / 3600
     if path.paths is not None:
         recordings = [piece for r in recordings for piece in r.pieces(FLOW_S * 1000)]
@@ -204,28 +206,28 @@ def _run_schemes(
     return {key: results[i * n : (i + 1) * n] for i, key in enumerate(flows)}
 
 
-def flow_places(recordings: Sequence[Recording]) -> list[tuple[Recording, int]]:
-    """The recordings and starts (s) of flows of ten minutes: at most FLOWS of each dataset, spread over its time."""
+def flow_places(recordings: Sequence[Recording], *, most: int) -> list[tuple[Recording, int]]:
+    """The recordings and starts (s) of flows of ten minutes: `most` of each dataset, or fewer, spread over its time."""
     found = []
     for dataset in sorted({r.dataset for r in recordings}):
         places: list[tuple[Recording, int]] = []
         for step_s in FLOW_STARTS_S:
-            if len(places) < FLOWS:
+            if len(places) < most:
                 places = [
                     (r, start_s)
                     for r in recordings
                     if r.dataset == dataset
                     for start_s in range(0, int(r.duration_s) - FLOW_S + 1, step_s)
                 ]
-        count = min(len(places), FLOWS)
+        count = min(len(places), most)
         found += [places[(2 * i + 1) * len(places) // (2 * count)] for i in range(count)]
     return found
 
 
-def seconds_of(ensemble: Ensemble, recordings: Sequence[Recording]) -> float:
+def seconds_of(ensemble: Ensemble, recordings: Sequence[Recording], *, flows: int = FLOWS) -> float:
     """The time that validate() simulates."""
     runs = 2 * len(ensemble.classes) + 1
-    return runs * (sum(r.duration_s for r in recordings) + len(flow_places(recordings)) * FLOW_S)
+    return runs * (sum(r.duration_s for r in recordings) + len(flow_places(recordings, most=flows)) * FLOW_S)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from training.reports.gain import gain_figure, gain_lines, level_lines
 from training.study import Study
 from training.validation.against import against_figure, against_lines
 from training.validation.recordings import Path as LinkPath
-from training.validation.recordings import validate
+from training.validation.recordings import flow_places, validate
 
 UNSEEN = [recording("c", seed=3, seconds=90, dataset="one"), recording("d", seed=4, seconds=60, dataset="other")]
 
@@ -77,6 +77,12 @@ def test_an_ensemble_whose_rows_are_the_defaults_does_as_the_defaults_do(trained
 
 def test_the_path_is_the_one_that_was_asked_for(trained: Ensemble, figures: dict) -> None:
     assert validate(trained, UNSEEN, path=LinkPath(rtt_ms=20.0))["targets"] != figures["targets"]
+
+
+def test_flows_of_ten_minutes_are_as_many_as_asked_for_and_spread_over_a_recording() -> None:
+    hour = constant(4.0, seconds=3600)
+    assert [start_s for _, start_s in flow_places([hour], most=3)] == [480, 1500, 2520]
+    assert len(flow_places([hour], most=60)) == 60  # 51 of them start a minute apart, so these do half a minute
 
 
 def test_an_ensemble_without_its_single_sets_and_no_recordings_are_refused(trained: Ensemble) -> None:
