@@ -38,7 +38,7 @@ from training.progress import Terminal
 from training.reports.arguments import finish
 from training.searches import Score, Search, SearchSettings
 from training.searches.points import PointsSearch, grid_points
-from training.study import Journal, StudySettings, load_study, require_recordings, setting_of, study_key
+from training.study import Journal, StageSettings, StudySettings, load_study, require_recordings, setting_of, study_key
 from training.workloads import Case, Epochs, Sample, State, Workload
 from training.workloads.epochs import default_values
 from training.workloads.levels import StateEpoch, choose, in_time
@@ -62,10 +62,12 @@ def halves(epochs: Sequence[StateEpoch]) -> tuple[list[StateEpoch], list[StateEp
 def state_cases(
     study: StudySettings, workload: Workload, *, count: int, most_cases: int
 ) -> dict[State, tuple[list[Case], list[Case]]]:
-    """Choose `count` states at equal distances, each with the cases for the searches and the unseen ones.
+    """Choose `count` states, or all if there are fewer, at equal distances.
+
+    Each has the cases for the searches and the unseen ones.
 
     Raises:
-        TrainingError: fewer states have enough cases.
+        TrainingError: no state has enough cases.
     """
     states: list[State]
     by_state: dict[State, list[StateEpoch]] = {}
@@ -75,9 +77,9 @@ def state_cases(
         states = sorted(state for state, its in by_state.items() if len(its) >= LEAST_EPOCHS)
     else:
         states = study.states
-    if len(states) < count:
-        raise TrainingError(f"search report: expected {count} states with at least {LEAST_EPOCHS} epochs, "
-                            f"got {len(states)}; give longer traces or fewer --states")  # fmt: skip
+    if not states:
+        raise TrainingError(f"search report: expected a state with at least {LEAST_EPOCHS} epochs; give longer traces")
+    count = min(count, len(states))
     found = {}
     for state in [states[(2 * i + 1) * len(states) // (2 * count)] for i in range(count)]:
         if isinstance(workload, Epochs):
@@ -88,6 +90,12 @@ def state_cases(
             sample = Sample(unlimited_share=0)
             found[state] = (workload.cases([state], "training", sample), workload.cases([state], "validation", sample))
     return found
+
+
+def compared_stage(study: StudySettings) -> StageSettings:
+    """The stage that searches for each state; or the first one, for the single set, where it only refines that set."""
+    whole = [stage for stage in study.all_stages if study.search_of(stage).kind != "local"]
+    return next((stage for stage in whole if stage.group_by == tuple(study.levels)), whole[0])
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,7 @@ class SearchReport:
     def state(self, state: State, training: Sequence[Case], unseen: Sequence[Case]) -> list[dict[str, Any]]:
         """A row for each class of one state and each search."""
         s = self.study
-        stage = next(one for one in s.all_stages if one.group_by == tuple(s.levels))
+        stage = compared_stage(s)
         held = {name: value for name, value in default_values(s.cca).items() if name in stage.held_from}
         objectives = s.objective.objectives(s.cca, "training")
         spaces = [s.space(c).holding(held) for c in range(s.n_classes)]
@@ -184,7 +192,7 @@ class SearchReport:
               help="Compare the search of this study, too; may be given several times")  # fmt: skip
 @traces_option
 @click.option(
-    "--states", "count", type=click.IntRange(1), default=5, show_default=True, help="So many, spread over all"
+    "--states", "count", type=click.IntRange(1), default=5, show_default=True, help="At most so many, spread over all"
 )
 @click.option("--seeds", type=click.IntRange(1), default=10, show_default=True)
 @click.option("--cases", type=click.IntRange(1), default=20, show_default=True, help="Epochs of each half at most")
@@ -224,7 +232,7 @@ def search(
             comparison = SearchReport(study, seeds, threads or default_threads(), others, terminal.advance)
             setting = setting_of(study, recordings=recordings, threads=comparison.threads, progress=terminal)
             by_state = state_cases(study, study.workload.open(setting), count=count, most_cases=cases)
-            terminal.phase(f"{study.cca}: searching", total=count)
+            terminal.phase(f"{study.cca}: searching", total=len(by_state))
             found = comparison.run(by_state, journal=journal)
             rows += [{**row, "search": row["search"] or name} for row in found]
     line = "worst seed at least 98 % of the grid's objective on unseen cases, at no worse a violation"

@@ -21,10 +21,10 @@ from training.reports.bound import bounds
 from training.reports.cli import report
 from training.reports.conditions import CONDITIONS, Place, places_of
 from training.reports.robustness import run_conditions, shortfalls
-from training.reports.search import SearchReport, halves, state_cases
+from training.reports.search import SearchReport, compared_stage, halves, state_cases
 from training.reports.synthetic import run_both
 from training.searches import SobolChoice
-from training.study import Journal, Study
+from training.study import Journal, Study, load_study
 from training.validation.recordings import WITHIN, validate
 from training.workloads import Sample
 from training.workloads.levels import StateEpoch
@@ -52,8 +52,16 @@ def test_states_are_picked_at_equal_distances_among_those_with_enough_epochs() -
     found = epochs_of_links(study(), TRAINING)
     found.__dict__["epochs"] = epochs(*[level for level in (1, 2, 4, 5, 6, 7) for _ in range(24)], *[3] * 23)
     assert list(state_cases(study(), found, count=3, most_cases=2)) == [(2,), (5,), (7,)]
-    with pytest.raises(TrainingError, match=r"expected 7 states .* got 6"):
+    assert len(state_cases(study(), found, count=7, most_cases=2)) == 6
+    found.__dict__["epochs"] = epochs(*[3] * 23)
+    with pytest.raises(TrainingError, match="expected a state with at least 24 epochs"):
         state_cases(study(), found, count=7, most_cases=2)
+
+
+@pytest.mark.parametrize("name", ["gr", "gr-demo", "roccet", "rtcp"])
+def test_the_search_that_is_compared_needs_no_result_of_another_stage(name: str) -> None:
+    its = load_study(search_report.STUDIES / f"{name}.yaml")
+    assert its.search_of(compared_stage(its)).make(its.space(0), [], samples=(1,), steps=(1,)).budget > 20
 
 
 @pytest.mark.parametrize("kind", ["epochs", "policed"])
