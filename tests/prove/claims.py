@@ -33,7 +33,8 @@ from tests.prove.__main__ import CAMPAIGNS, REPOSITORY, chosen_of, load_campaign
 INPUTS = ("kmod/core/*.h", "emulation/cpp/**", "emulation/run/*.py", "training/**/*.py")
 PREFIXES = {
     "x": "python -m experiments", "p": "make prove ARGS=", "make": "make", "bench": "ccatune bench",
-    "check": "make check", "police": "python -m tests.prove.police", "rtcp_cost": "python -m tests.prove.rtcp_cost",
+    "pytest": "python -m pytest", "police": "python -m tests.prove.police",
+    "rtcp_cost": "python -m tests.prove.rtcp_cost",
 }  # fmt: skip
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 # Options that name places of a machine, or how a result is printed.

@@ -36,8 +36,10 @@ def found(
 
 def names_of(line: str, request: pytest.FixtureRequest) -> list[str]:
     """The programs whose tests are in this session. That of BPF is the first: no socket of another one is left then."""
-    files = {item.path.name for item in request.session.items}
-    names = names_of_modules(line, files=files)
+    items = request.session.items
+    files = {item.path.name for item in items}
+    ccas = {item.callspec.params["subject"] for item in items if "subject" in getattr(item, "fixturenames", ())}
+    names = names_of_modules(line, files=files, ccas=ccas)
     if LONG and "test_bpf.py" in files and not request.getfixturevalue("bpf_problem"):
         names.insert(0, BPF)
     return names

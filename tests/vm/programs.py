@@ -54,12 +54,12 @@ def bpf_flows(line: str) -> list[Subject]:
     return [subject for subject in SUBJECTS.values() if subject not in RTCP or line not in WITHOUT_RTCP]
 
 
-def names_of_modules(line: str, *, files: set[str]) -> list[str]:
-    """The programs of these files of tests, as boot.run_programs names them."""
+def names_of_modules(line: str, *, files: set[str], ccas: set[str]) -> list[str]:
+    """The programs of these files of tests, and of these modules in them, as boot.run_programs names them."""
     if "test_modules.py" not in files:
         return [CLIENTS] if "test_clients.py" in files else []
-    names = [f"{program}:{cca}" for cca in SUBJECTS for program in programs_of(line, cca)]
-    return names + ([f"leaks:{GR.cca}"] if DEBUG else [])
+    names = [f"{program}:{cca}" for cca in SUBJECTS if cca in ccas for program in programs_of(line, cca)]
+    return names + ([f"leaks:{GR.cca}"] if DEBUG and GR.cca in ccas else [])
 
 
 def run_on(line: str, names: list[str], *, folder: Path) -> Found:
