@@ -31,7 +31,12 @@ def limits(line: dict[str, str]) -> tuple[float, float]:
     return bucket / (LIMIT_BURST_BYTES * payload), rate / (LIMIT_BYTES_PER_S * payload)
 
 
-def of_subject(subject: Subject, folder: Path) -> dict[str, Any]:
+def recorded_beside(subject: Subject, *, long: bool) -> tuple[str, ...]:
+    """The modules that are recorded briefly after this one. In the campaigns each module has its own program."""
+    return () if long or DEBUG else subject.recorded_beside
+
+
+def of_subject(subject: Subject, folder: Path, *, long: bool) -> dict[str, Any]:
     """What programs are told of the module that they run for; ensembles to publish are put into the shared folder."""
     for number in (1, 2):
         published = cases.ensemble(subject, base=20 + 10 * number)
@@ -45,7 +50,7 @@ def of_subject(subject: Subject, folder: Path) -> dict[str, Any]:
         "moved_from": 50 * subject.unit,
         "modes": subject.modes,
         "steady_modes": subject.steady_modes,
-        "recorded_beside": subject.recorded_beside,
+        "recorded_beside": recorded_beside(subject, long=long),
         "knob": {"name": knob, "default": default, "first": first, "second": second},
         "default_parameters": cases.default_parameters(subject),
         "cases": {name: steps for name, (steps, _) in cases.cases(subject).items()},
@@ -92,7 +97,7 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
     """The contents of job.json: what holds for every program, and what for those of a subject."""
     folder.mkdir(parents=True, exist_ok=True)
     return {
-        "subjects": {cca: of_subject(subject, folder) for cca, subject in SUBJECTS.items()},
+        "subjects": {cca: of_subject(subject, folder, long=long) for cca, subject in SUBJECTS.items()},
         "ccatune": str(Path(sys.executable).with_name("ccatune")),
         "agent": str(Path(sys.executable).with_name("ccatune-agent")),
         "repository": str(boot.REPOSITORY),
@@ -104,9 +109,8 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         "pauses_s": [0.1, 1.5, 0.05, 1.2] if long else [0.05, 1.2],
         "transfer_pauses_s": TRANSFER_PAUSES_S,
         "record_acks": 11_000 if long else 1_000,
-        "brief_acks": 11_000 if long else BRIEF_ACKS,
+        "brief_acks": BRIEF_ACKS,
         "brief": False,
-        "brief_beside": not long and not DEBUG,
         # The debug kernel has a tenth of the speed.
         "patience": 6 if DEBUG else 1,
         "default_settings": SETTINGS,

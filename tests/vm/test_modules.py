@@ -23,7 +23,14 @@ from kmod.abi import ALGORITHMS
 from tests.contract.replaying import replay
 from tests.vm import cases
 from tests.vm.boot import Found, built, result_of
-from tests.vm.job import BRIEF_ACKS, FEW_CONNECTIONS, MANY_CLIENTS, MANY_CONNECTIONS, TRANSFER_PAUSES_S
+from tests.vm.job import (
+    BRIEF_ACKS,
+    FEW_CONNECTIONS,
+    MANY_CLIENTS,
+    MANY_CONNECTIONS,
+    TRANSFER_PAUSES_S,
+    recorded_beside,
+)
 from tests.vm.lines import DEBUG, LINES, LONG
 from tests.vm.programs import programs_of
 from tests.vm.subjects import GR, SUBJECTS, Subject
@@ -397,16 +404,17 @@ def test_a_recording_of_the_kernels_events_replays_to_the_same_decisions(
 ) -> None:
     result_of(found, "record", subject)
     brief = found["brief"].result
-    for cca in (subject.cca, *(() if brief else subject.recorded_beside)):
+    beside = () if brief else recorded_beside(subject, long=LONG)
+    for cca in (subject.cca, *beside):
         seen = replay(replayer, found["folder"].result / f"{cca}.recording", folder=tmp_path)
         assert seen["differing"] == 0, cca
-        is_brief = brief or (cca != subject.cca and not LONG and not DEBUG)
+        is_brief = brief or cca != subject.cca
         assert seen["replayed"] >= (BRIEF_ACKS if is_brief else LEAST_EVENTS), cca
         happened = HAPPENED_BRIEFLY[cca] if is_brief else ["timeout", *HAPPENED[cca]]
         happened = ["slow_start", "recovery_entered", "idle_restart", *happened]
         assert {name: seen[name] for name in happened if not seen[name]} == {}, cca
         assert seen["told_twice"] == 0, cca
-        assert seen["tables"] == (0 if cca == "roccet" else 2)
+        assert seen["tables"] == (0 if cca in beside[:1] else 2)
         # Each transfer of the flow with pauses; those that are longer than a retransmission timeout restart it.
         assert seen["transfer_started"] + seen["idle_restart"] >= len(TRANSFER_PAUSES_S), (cca, seen)
         assert seen["idle_restart"] >= sum(pause_s > 1 for pause_s in TRANSFER_PAUSES_S), (cca, seen)

@@ -169,11 +169,8 @@ def record(ccas: Sequence[str], job: dict[str, Any], *, without_table: str = "",
 
 
 def main(job: dict[str, Any]) -> dict[str, int]:
-    """The subject under a table, then other modules, the first of them without one. Brief ones are recorded at once."""
+    """The subject under a table, then other modules briefly and at once, the first of them without a table."""
     beside = [] if job["brief"] else job["recorded_beside"]
-    groups = [beside] if job["brief_beside"] else [[cca] for cca in beside]
     with inside.chain(), inside.receiver():
         found = record([job["cca"]], job, brief=job["brief"])
-        for group in filter(None, groups):
-            found |= record(group, job, without_table=beside[0], brief=job["brief_beside"])
-        return found
+        return found | (record(beside, job, without_table=beside[0], brief=True) if beside else {})
