@@ -208,7 +208,8 @@ def cli() -> None:
 
 def fail(message: str) -> int:
     """Print one line for the user and return the exit status."""
-    echo(f"ccatune: {message}", err=True)
+    # Texts of libraries may have tabs, which `echo` would print as escapes.
+    echo(f"ccatune: {message}".expandtabs(4), err=True)
     return EXIT_USAGE
 
 

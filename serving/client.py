@@ -104,9 +104,10 @@ class RegistryClient(RegistryRequests):
         found = sorted({str(row.get("digest")) for row in self.ensembles(cca=cca)})
         found = [one for one in found if one.startswith(wanted)]
         if len(found) != 1:
+            of_cca = f" of {cca}" if cca else ""
             shown = ", ".join(one[:_SHOWN_DIGEST_CHARS] for one in found[:3]) or "none"
             raise RegistryClientError(
-                f"digest: expected {wanted} to begin the digest of one published ensemble, got {shown}; "
+                f"digest: expected {wanted} to begin the digest of one published ensemble{of_cca}, got {shown}; "
                 "`ccatune ensembles list` shows them whole"
             )
         return found[0]

@@ -183,9 +183,10 @@ class RegistryRequests:
             yield
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             said = str(error) or type(error).__name__
-            raise RegistryClientError(
-                f"registry {self.url}: expected an answer, got {said}; is `ccatune serve` running there?"
-            ) from error
+            advice = "is `ccatune serve` running there?"
+            if "CERTIFICATE_VERIFY_FAILED" in said:
+                advice = "name the certificate of its CA with --ca-file"
+            raise RegistryClientError(f"registry {self.url}: expected an answer, got {said}; {advice}") from error
 
 
 def require(kind: TypeAdapter[str], what: str, value: str) -> str:

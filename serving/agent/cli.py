@@ -293,7 +293,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         message = f"{error.filename}: cannot be used ({error.strerror or error})"
     else:
         return result if isinstance(result, int) else 0
-    echo(f"ccatune-agent: {message}", err=True)
+    echo(f"ccatune-agent: {message}".expandtabs(4), err=True)
     return EXIT_USAGE
 
 

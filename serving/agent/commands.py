@@ -185,9 +185,9 @@ def enable(*, cca: str, allow_only: bool, via: LoadVia, state_file: Path, as_jso
     Without this, only programs with CAP_NET_ADMIN may choose it. The earlier settings are saved once, and `disable`
     restores them. Existing connections keep their algorithm.
 
-    All of them also run in BPF, on a kernel without the modules. This needs the program ccatune-bpf. cubic and vegas
-    run in BPF only. There they are called ccatune_cubic and ccatune_vegas, because the kernel has a cubic of its own,
-    and may have a vegas.
+    All of them also run in BPF, on a kernel without the modules. This needs the program ccatune-bpf. vegas runs in BPF
+    only. The names of cubic, bbr, bbr3 and vegas begin with ccatune_, because the kernel may have algorithms of these
+    names itself.
 
     \b
     Examples:

@@ -287,7 +287,7 @@ def show_channel(*, cca: str, name: str) -> None:
 @channels.command()
 @click.argument("cca")
 @click.argument("name")
-@click.argument("file", type=click.File("rb"), metavar="FILE", default="-")
+@click.argument("file", type=click.File("rb"), metavar="[FILE]", default="-")
 @registry_options
 @json_option
 def advice(*, cca: str, name: str, file: BinaryIO) -> None:

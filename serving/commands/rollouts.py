@@ -189,7 +189,7 @@ _BLOCKS = {
     "paused": "It is paused after block {block} until someone resumes, aborts or promotes it: all {n_servers} "
     "servers are offered the baseline.",
     "aborted": "It was aborted in block {block}. All servers are offered the baseline, and have it once `ccatune "
-    "agents` shows that they have applied it.",
+    "agents list` shows that they have applied it.",
     "promoted": "It was promoted after block {block}: all servers are offered the candidate.",
 }
 _SHARES = "{n_candidates} of {n_servers} servers are offered the candidate, the others the baseline."
@@ -197,7 +197,8 @@ _NOW = {
     "running": f"It is running in step {{step}} of {{n_steps}}: {_SHARES}",
     "paused": f"It is paused in step {{step}} of {{n_steps}} until someone resumes, aborts or promotes it: {_SHARES}",
     "aborted": "It was aborted in step {step} of {n_steps}, with the candidate on {n_candidates} of {n_servers} "
-    "servers. All are offered the baseline again, and have it once `ccatune agents` shows that they have applied it.",
+    "servers. All are offered the baseline again, and have it once `ccatune agents list` shows that they have "
+    "applied it.",
     "promoted": "It was promoted after step {step} of {n_steps}: all servers are offered the candidate.",
 }
 

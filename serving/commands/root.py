@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from kmod.tables import Column
-from kmod.terminal import echo
+from kmod.terminal import counted, echo
 from serving.commands.key_files import load_key, passphrase_option, public_key
 from serving.commands.options import FILE, connect, json_option, registry_options
 from serving.commands.printing import Cells, print_answer, print_facts, print_table, short_digest, yes_or_no
@@ -98,7 +98,8 @@ def root() -> None:
 
     \b
     Example:
-      ccatune root make --registry-name lab --root alice.pem.pub --publisher bob.pem.pub -o root.json
+      ccatune root make --registry-name lab --root alice.pem.pub --publisher bob.pem.pub \\
+        --registry-key registry.pem.pub -o root.json
       ccatune root sign root.json --key alice.pem
       ccatune root publish root.json
     """
@@ -138,6 +139,10 @@ def make(
         "publisher": _public_keys(publishers),
         "registry": _public_keys(registry_keys),
     }
+    for name, its in keys.items():
+        if len(its) < (threshold := thresholds.get(name, 1)):
+            echo(f"warning: role {name} has {counted(len(its), 'key')} of {threshold} that must sign; agents with this "
+                 "document accept nothing until a next version has them (ccatune root next)", err=True)  # fmt: skip
     made = first_root(registry, keys, thresholds=thresholds, expires_s=expires)
     _write_new(out, made, previous=None)
 

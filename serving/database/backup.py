@@ -52,8 +52,9 @@ def back_up_sqlite(source: Path, target: Path) -> Backup:
     if not source.is_file():
         raise DatabaseError(f"{source}: expected a registry's database, there is none; correct --database")
     if target.exists() or not target.absolute().parent.is_dir():
-        what = "a new file, it exists" if target.exists() else f"the folder {target.absolute().parent} to exist"
-        raise DatabaseError(f"{target}: expected {what}; choose another name, for no backup is overwritten")
+        if target.exists():
+            raise DatabaseError(f"{target}: expected a new file, it exists; choose another name, none is overwritten")
+        raise DatabaseError(f"{target}: expected the folder {target.absolute().parent} to exist; make it first")
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.absolute().parent)
     except OSError as error:

@@ -45,8 +45,8 @@ class AccessLog:
         """Whether an answer is to be logged."""
         return status >= _FAULT or duration_s >= self._slow_s or self._logs_all
 
-    def write(self, scope: Scope, status: int, duration_s: float) -> None:
-        """Write the line of an answer, unless too many lines were written shortly before."""
+    def write(self, scope: Scope, status: int, duration_s: float, *, is_poll: bool = False) -> None:
+        """Write the line of an answer, unless too many lines were written shortly before. A poll is never slow."""
         left_out = 0
         if not self._logs_all:
             now_s = self._monotonic()
@@ -57,9 +57,11 @@ class AccessLog:
             if self._n_lines > _MOST_LINES:
                 self._n_left_out += 1
                 return
-        self._write(scope, status, duration_s, left_out=left_out)
+        is_fault = status >= _FAULT or (duration_s >= self._slow_s and not is_poll)
+        level = logging.WARNING if is_fault else logging.INFO
+        self._write(level, scope, status, duration_s, left_out=left_out)
 
-    def _write(self, scope: Scope, status: int, duration_s: float, *, left_out: int) -> None:
+    def _write(self, level: int, scope: Scope, status: int, duration_s: float, *, left_out: int) -> None:
         caller = scope["state"].get(_CALLER_KEY)
         fields: dict[str, Any] = {
             "request_id": request_id_of(scope),
@@ -72,7 +74,6 @@ class AccessLog:
         }
         if left_out:
             fields["left_out"] = left_out
-        level = logging.WARNING if status >= _FAULT or duration_s >= self._slow_s else logging.INFO
         _log.log(
             level,
             "%s %s %d in %.3f s, by %s, request %s%s",

@@ -57,7 +57,8 @@ def read_study(folder: Path | None, name: str) -> RegisteredStudy:
                 f"study {name}: expected a study as YAML, got a file that cannot be read as one; ask an administrator"
             ) from error
         known = ", ".join(sorted(one.stem for one in folder.glob("*.yaml"))) or "none"
-        raise StudyNotFoundError(f"study: expected one of {known}, got {name}") from error
+        advice = "" if known != "none" else "; an administrator puts studies into the folder of the setting `studies`"
+        raise StudyNotFoundError(f"study: expected one of {known}, got {name}{advice}") from error
     cca = data.get("cca") if isinstance(data, dict) else None
     if cca not in ALGORITHMS:
         raise StudyNotFoundError(f"study {name}: expected the name of an algorithm as `cca`, got {cca!r:.80}")

@@ -55,7 +55,7 @@ async def metrics(context: InContext, caller: Reader, accept: Annotated[str, Hea
     if (grant.ccas, grant.channels, grant.agent_id) != (None, None, None):
         raise NotPermittedError(
             "expected a token without limits for the figures of all algorithms, channels and agents, got one with; "
-            "make another one: `ccatune tokens create prometheus --kind ci --scope read`"
+            "make another one: `ccatune tokens create prometheus --kind ci --scope read --expires 90d`"
         )
     figures = context.part(Figures)
     await figures.fleet.refresh()

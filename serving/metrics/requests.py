@@ -92,7 +92,7 @@ class RequestFigures(Collector):
         operation: Operation = scope["state"].get(FIGURE_KEY) or self._operation_of(scope)
         operation.count(status, duration_s)
         if self._log.wants(status, 0.0 if operation.is_poll else duration_s):
-            self._log.write(scope, status, duration_s)
+            self._log.write(scope, status, duration_s, is_poll=operation.is_poll)
 
     def _operation_of(self, scope: Scope) -> Operation:
         method = scope["method"] if scope["method"] in _METHODS else "other"

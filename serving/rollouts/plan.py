@@ -105,7 +105,8 @@ class Plan(_Frozen):
     stratify_by: str | None = Field(
         default=None, pattern=r"^[a-z][a-z0-9_]{0,62}$", description="Label within whose values the shares hold."
     )
-    switchback: Switchback | None = Field(default=None, description="Alternate in time instead of by servers.")
+    switchback: Switchback | None = Field(default=None, description="Alternate in time instead of by servers.",
+                                           examples=[None])  # fmt: skip
 
     @model_validator(mode="after")
     def _gradual(self) -> Plan:

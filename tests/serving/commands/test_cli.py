@@ -173,7 +173,7 @@ def test_the_first_digits_of_a_digest_are_enough_where_they_name_one_ensemble(co
     assert command("ensembles", "show", digest[:19])[1] == ensemble_file(1).read_text(encoding="utf-8")
     status, _, error = command("channels", "set", "gr", "champion", "sha256:" + "0" * 12)
     assert status == 2
-    assert "expected sha256:000000000000 to begin the digest of one published ensemble, got none" in error
+    assert "expected sha256:000000000000 to begin the digest of one published ensemble of gr, got none" in error
     status, _, error = command("channels", "set", "gr", "champion", digest[:11])
     assert (status, "expected a digest or at least its first 8 hexadecimal digits" in error) == (2, True)
 
