@@ -115,7 +115,10 @@ def values(subject: Subject) -> dict[str, tuple[list[str], list[int]]]:
         "clear gives the defaults back": ([good, "clear\n"], [0, 0]),
         "clear and more": ([good, f"clear\n{good}"], [0, errno.EINVAL]),
         "more and clear": ([good, f"{other} 10\nclear\n"], [0, errno.EINVAL]),
-        "a parameter out of range": ([f"{name} {spec.minimum - 1}\n"], [errno.ERANGE]),
+        "a parameter below its range": (
+            [f"{name} {spec.minimum - 1}\n"],
+            [errno.ERANGE if spec.minimum else errno.EINVAL],
+        ),
         "a parameter above its range": ([f"{name} {spec.maximum + 1}\n"], [errno.ERANGE]),
         "a parameter without a value": ([f"{name}\n"], [errno.EINVAL]),
         "a negative value": ([f"{name} -1\n"], [errno.EINVAL]),

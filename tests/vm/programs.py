@@ -31,7 +31,7 @@ WITHOUT_RTCP = {"6.1"}
 # Times as long as alone. A closed socket whose peer's last words a path took with it when it went tries again for some
 # 150 s, and its module stays for it: a program that unloads has to wait for those of the programs before.
 PATIENCE = 20
-# On a debug kernel a sender hardly keeps a flow busy: between two of a flow's pauses, which measure the sender, there are
+# On a debug kernel a sender hardly keeps a flow busy: between two of its pauses, which measure the sender, there are
 # seldom the 250 ms of the other tables' estimates, and a flow without any has no row.
 SLOW_ESTIMATE_MS = 50
 
