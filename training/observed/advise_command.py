@@ -45,7 +45,7 @@ def advise(
 ) -> None:  # fmt: skip
     """Say which congestion control, with which settings, suits the network of observed flows, and why.
 
-    The inputs are captures (pcap, pcapng), logs of `ss -tin`, files of `ccatune observe`, or
+    The inputs are captures (pcap, pcapng), logs of `ss -tin` with times, files of `ccatune observe`, or
     folders of them. The command rebuilds the links of the flows, and runs every candidate on
     them in the simulator. It advises a change only where the gain is larger than its
     uncertainty. The exit status is 0 with and without an advice.

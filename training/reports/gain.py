@@ -57,6 +57,8 @@ def gain_lines(figures: dict[str, Any]) -> list[str]:
         "(Flows of ten minutes, each with the percentile of its own queueing delay, which",
         "is without propagation. Behind it: flows over whole recordings; ! above target)",
     ]
+    if not figures["targets"][0]["flows"]:
+        notes.append("No recording lasts ten minutes, so there are no such flows.")
     return [*lines, *notes]
 
 

@@ -48,6 +48,9 @@ def left_out_of(study: Study, *, axis: str | None, levels: Sequence[int]) -> lis
     if axis is not None and axis not in names:
         raise TrainingError(f"report: expected an axis among {', '.join(names)}, got {axis}")
     at = names.index(axis) if axis else 0
+    if len(study.trained) < 2:
+        raise TrainingError("report: expected an ensemble of a study with several states, got one with "
+                            f"{len(study.trained)}")  # fmt: skip
     found = [state for state in study.trained if (state[at] in levels if levels else state[at] % 3 == 1)]
     if not 0 < len(found) < len(study.trained):
         raise TrainingError(f"report: expected some of {len(study.trained)} trained states to leave out, "
@@ -148,8 +151,8 @@ def surrogate(*, given: ReportArguments, axis: str | None, levels: tuple[int, ..
 
     \b
     Example:
-      ccatune report surrogate gr.json
-      ccatune report surrogate roccet.json --axis min_rtt --level 1
+      ccatune report surrogate gr-surrogate.json
+      ccatune report surrogate roccet-surrogate.json --axis min_rtt --level 1
     """
     with given.read(with_targets=False) as (ensemble, settings, recordings, terminal):
         training = recordings

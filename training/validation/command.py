@@ -104,7 +104,8 @@ def evaluate(
     """Run flows over whole recordings with an ensemble that they follow.
 
     The table compares it with the best single parameter set of each target, and with the defaults. For an ensemble
-    without delay targets, such as one of R-TCP, the command runs `ccatune report states` instead.
+    without delay targets, such as one of R-TCP, the command runs `ccatune report states` instead, and takes only the
+    options of that one.
 
     \b
     Example:
