@@ -9,11 +9,8 @@ from typing import Any
 
 import click
 
-from emulation.traces import Recording
-from kmod.ensemble import Ensemble
 from kmod.tables import Column, table_lines
 from training.objectives import RetransmissionSettings
-from training.progress import Terminal
 from training.reports.arguments import (
     ReportArguments,
     finish,
@@ -22,7 +19,6 @@ from training.reports.arguments import (
     of_ensemble,
     validation_cases,
 )  # fmt: skip
-from training.study import StudySettings
 from training.validation.policed import validate_policed
 from training.validation.states import OTHERS, summary, validate_states
 
@@ -57,15 +53,18 @@ def states(*, given: ReportArguments, least: int, most: int, runs: int) -> None:
     """
     with given.read(with_targets=False) as (ensemble, study, recordings, terminal):
         if isinstance(study.objective, RetransmissionSettings):
-            _report_policed(given, ensemble, study, recordings, terminal, runs=runs)
-            return
-        here = validation_cases(study, recordings, terminal, least=least, most=most)
-        terminal.phase("running cases", total=len(here))
-        rows = validate_states(study, ensemble, here, threads=given.threads,
-                               progress=terminal.advance)  # fmt: skip
-    line = f"judged: {len(here)} of {ensemble.n_states} states; the others have fewer than {least} unseen cases"
-    lines = [*state_lines(rows), "", line, *summary_lines(rows)]
-    finish(rows, lines, line=LINE, as_json=given.as_json)
+            terminal.phase("running states", total=len(ensemble.rows) + ensemble.axes[0].count)
+            figures = validate_policed(study, ensemble, recordings, runs=runs, threads=given.threads,
+                                       progress=terminal.advance)  # fmt: skip
+            rows = [*figures["states"], {"all": True, **figures["all"]}, *figures["unlimited"]]
+            lines, criterion = policed_lines(figures), POLICED_LINE
+        else:
+            here = validation_cases(study, recordings, terminal, least=least, most=most)
+            terminal.phase("running cases", total=len(here))
+            rows = validate_states(study, ensemble, here, threads=given.threads, progress=terminal.advance)
+            line = f"judged: {len(here)} of {ensemble.n_states} states; the others have fewer than {least} unseen cases"
+            lines, criterion = [*state_lines(rows), "", line, *summary_lines(rows)], LINE
+    finish(rows, lines, line=criterion, as_json=given.as_json)
 
 
 def state_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -147,18 +146,6 @@ def class_name(row: dict[str, Any]) -> str:
     if row["goal"] == "delay":
         return f"least delay, {100 * row['goodput_share']:g} % of {row['rival']}"
     return f"most {row['goal']}"
-
-
-def _report_policed(
-    given: ReportArguments, ensemble: Ensemble, study: StudySettings, recordings: Sequence[Recording],
-    terminal: Terminal, *, runs: int,
-) -> None:  # fmt: skip
-    """Validate the ensemble of R-TCP and print its table; exit 1 if a row falls short."""
-    terminal.phase("running states", total=len(ensemble.rows) + ensemble.axes[0].count)
-    figures = validate_policed(study, ensemble, recordings, runs=runs, threads=given.threads,
-                               progress=terminal.advance)  # fmt: skip
-    rows = [*figures["states"], {"all": True, **figures["all"]}, *figures["unlimited"]]
-    finish(rows, policed_lines(figures), line=POLICED_LINE, as_json=given.as_json)
 
 
 def policed_lines(figures: dict[str, Any]) -> list[str]:
