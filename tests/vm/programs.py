@@ -31,8 +31,8 @@ WITHOUT_RTCP = {"6.1"}
 # Times as long as alone. A closed socket whose peer's last words a path took with it when it went tries again for some
 # 150 s, and its module stays for it: a program that unloads has to wait for those of the programs before.
 PATIENCE = 20
-# On a debug kernel a sender hardly keeps a flow busy: between two of its pauses, which measure the sender, there are
-# seldom the 250 ms of the other tables' estimates, and a flow without any has no row.
+# On a debug kernel a sender hardly keeps fifty flows busy: between two of a flow's pauses, which measure the sender,
+# there are seldom the 250 ms of the other tables' estimates, and a flow without any has no row.
 SLOW_ESTIMATE_MS = 50
 
 
@@ -80,10 +80,9 @@ def run_on(line: str, names: list[str], *, folder: Path) -> Found:
 
 
 def with_brief_estimates(tables: dict[str, str]) -> dict[str, str]:
-    """The tables that flows have to be on, with estimates that a slow sender leaves time for."""
+    """The tables that fifty flows are on, with estimates that a slow sender leaves time for."""
     own = f"\nestimate_ms {SLOW_ESTIMATE_MS}\n"
-    its = {name: text for name, text in tables.items() if name in ("held_back", "moved") or name.startswith("slow")}
-    return {name: text.replace("\nestimate_ms 250\n", own) for name, text in its.items()}
+    return {name: tables[name].replace("\nestimate_ms 250\n", own) for name in ("held_back", "moved")}
 
 
 def bpf_lacks() -> str:

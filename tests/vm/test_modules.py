@@ -298,14 +298,6 @@ def test_the_hold_back_share_stays_on_its_own(found: Found, subject: Subject) ->
     assert {row["group"] for row in many["rows"]} == {"ensemble", "held_back"}
 
 
-def looks_up_at_stalls(subject: Subject) -> bool:
-    """Whether the flow may look up its row within an epoch.
-
-    R-TCP does so when a transfer begins, and on a debug kernel a sender is so slow that a flow runs dry.
-    """
-    return DEBUG and subject.shares_clients
-
-
 @of("recall")
 def test_an_urgent_table_and_a_clear_reach_a_flow_in_the_middle_of_its_epoch(found: Found, subject: Subject) -> None:
     steps = result_of(found, "recall", subject)["running"]
@@ -313,8 +305,7 @@ def test_an_urgent_table_and_a_clear_reach_a_flow_in_the_middle_of_its_epoch(fou
     rows = 2 * 4 * subject.second_levels
     assert marker <= steps["on its row"]["marker"] < marker + rows
     # The same row for as long as the epoch lasts, which is an hour.
-    if not looks_up_at_stalls(subject):
-        assert steps["a table that is not urgent"] == steps["on its row"]
+    assert steps["a table that is not urgent"] == steps["on its row"]
     assert moved <= steps["the same, urgent"]["marker"] < moved + rows
     assert steps["cleared"]["marker"] == subject.default_marker
     assert marker <= steps["urgent after a clear"]["marker"] < marker + rows
@@ -334,8 +325,8 @@ def test_a_recall_replays(found: Found, subject: Subject, replayer: Path, tmp_pa
     result_of(found, "recall", subject)
     recording = found["folder"].result / f"recall-{subject.cca}.recording"
     report = replay(replayer, recording, folder=tmp_path)
-    # The running flow's three, and the silent one's. The first one is missing if the flow already has that table's row.
-    assert (report["differing"], report["recall"]) in {(0, 4), (0, 4 - looks_up_at_stalls(subject))}
+    # The running flow's three, and the silent one's.
+    assert (report["differing"], report["recall"]) == (0, 4)
 
 
 @of("recall")
