@@ -16,8 +16,7 @@ _CODEL = ("parent", "2:1", "handle", "3:", "codel", "ecn", "target", "2ms", "int
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """The pacing rates before and behind each echo of a mark, in bytes/s; the queue's own words are kept beside."""
-    del job
-    with inside.chain(rate="20mbit", queue_bytes=100_000, delay_ms=20), inside.receiver():
+    with inside.chain(rate=job["slow_rate"] or "20mbit", queue_bytes=100_000, delay_ms=20), inside.receiver():
         inside.run(*inside.within("router", "tc", "qdisc", "replace", "dev", "ccat2", *_CODEL))
         inside.run("sysctl", "-qw", "net.ipv4.tcp_ecn=1")
         try:

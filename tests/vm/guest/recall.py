@@ -17,7 +17,7 @@ import life
 import record
 import tree
 
-QUEUE_BYTES, DELAY_MS = 100_000, 40
+RATE, QUEUE_BYTES, DELAY_MS = "16mbit", 100_000, 40
 # Long enough to look at a flow between a transmission and its ACK, and to see that nothing changes.
 LONG_DELAY_MS, LOOK_S = 3000, 1.0
 _INFO = struct.Struct("8x19I")  # struct tcp_info up to tcpi_snd_cwnd
@@ -85,7 +85,7 @@ def silent(connection: socket.socket) -> dict[str, Any]:
 def recorded(job: dict[str, Any]) -> dict[str, Any]:
     """Both, and their recording for a replay on the host."""
     tree.must("ensemble", job["tables"]["slow"])
-    with inside.chain(rate=job["recall_rate"], queue_bytes=QUEUE_BYTES, delay_ms=DELAY_MS), inside.receiver():
+    with inside.chain(rate=job["slow_rate"] or RATE, queue_bytes=QUEUE_BYTES, delay_ms=DELAY_MS), inside.receiver():
         tree.must("recording", "start 60000\n")
         with record.connect(job["name"]) as connection:
             seen = {"running": running(job, connection), "silent": silent(connection)}
@@ -100,7 +100,7 @@ def followers(job: dict[str, Any]) -> dict[str, Any]:
     inside.run("ip", "netns", "add", "box")
     try:
         inside.run(*inside.within("box", "ip", "link", "set", "lo", "up"))
-        path = inside.chain(rate=job["recall_rate"], queue_bytes=QUEUE_BYTES, delay_ms=DELAY_MS, namespace="box")
+        path = inside.chain(rate=job["slow_rate"] or RATE, queue_bytes=QUEUE_BYTES, delay_ms=DELAY_MS, namespace="box")
         words = ("--cca", job["name"], "--seconds", "60")
         with path, inside.receiver(), inside.sending(*words, namespace="box") as sender:
             inside.wait_for(
