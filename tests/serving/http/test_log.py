@@ -89,6 +89,16 @@ def test_without_the_setting_only_faults_and_slow_answers_are_logged_and_none_fo
 
 
 @pytest.mark.parametrize("log", ["text"], indirect=True)
+def test_a_long_poll_is_no_warning_where_all_answers_are_logged(log: io.StringIO) -> None:
+    scope = {"method": "GET", "path": "/v1/x", "client": None, "state": {"ccatune_request_id": "4a"}}
+    for is_poll in (True, False):
+        AccessLog(slow_s=5.0, logs_all=True).write(scope, 200, 25.0, is_poll=is_poll)
+    poll, slow = log.getvalue().splitlines()
+    assert "WARNING" not in poll
+    assert "WARNING" in slow
+
+
+@pytest.mark.parametrize("log", ["text"], indirect=True)
 def test_faults_do_not_fill_the_log_and_those_left_out_are_counted(log: io.StringIO) -> None:
     now_s = 0.0
     access = AccessLog(slow_s=5.0, monotonic=lambda: now_s)
