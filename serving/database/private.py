@@ -56,7 +56,7 @@ def require_registrys(file: Path) -> None:
     """
     # SQLite itself must read it, because closing the file would drop the locks that this process has on it. With a
     # write-ahead log beside it, its content may be there alone. Without one, `immutable` keeps SQLite from making one.
-    mode = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "mode=ro&immutable=1"
+    mode = "mode=ro" if os.access(f"{file}-wal", os.F_OK) else "mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(f"file:{quote(str(file.absolute()))}?{mode}", uri=True)) as connection:
             tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

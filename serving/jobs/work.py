@@ -31,6 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from kmod.ensemble import Ensemble, EnsembleError, canonical_json
+from training.errors import TrainingError
+from training.workloads.paths import FOLDER, read_paths
 
 Json = dict[str, Any]
 
@@ -96,9 +98,6 @@ class JobFolder:
 
     def obstacle(self) -> str | None:
         """Return why the comparison would fail on this machine after the training, or None. Only paths are read."""
-        from training.errors import TrainingError
-        from training.workloads.paths import read_paths
-
         try:
             if self._compare is not None and self._compare["paths"] is not None:
                 read_paths(self._compare["paths"])
@@ -229,8 +228,6 @@ def _locked(folder: Path) -> int | None:
 
 def path_models() -> list[str]:
     """Return the names in configs/paths of this machine."""
-    from training.workloads.paths import FOLDER
-
     return sorted(one.stem for one in FOLDER.glob("*.yaml"))
 
 
