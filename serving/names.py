@@ -46,7 +46,7 @@ _RANGE = re.compile(r"[^-]-[^-]|.")
 
 # Messages of pydantic, and the form that messages have here.
 _FORMS = (
-    (r"Value error, |, unable to .*", ""),
+    (r", unable to .*", ""),
     (r"(Input|[A-Z][a-z]+) should (be|have) ", "expected "),
     (r"Input is not a valid path for .*", "expected a path"),
     (r"a valid dictionary( or instance of .*)?|a valid object", "a mapping"),
@@ -69,6 +69,8 @@ def in_words(error: Mapping[str, Any], *, shows_input: bool = False) -> str:
 
 def _expected(error: Mapping[str, Any]) -> str:
     pattern = _PATTERN.fullmatch(str(error.get("ctx", {}).get("pattern", "")))
+    if error["type"] == "value_error":
+        return str(error["msg"]).removeprefix("Value error, ")
     if error["type"] != "string_pattern_mismatch" or pattern is None:
         text = str(error["msg"])
         for found, form in _FORMS:
