@@ -231,10 +231,10 @@ def read_answer(kind: type[Answer], answer: httpx.Response) -> Json:
         return kind.model_validate_json(answer.content).model_dump()
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = "".join(f" at {part}" for part in first["loc"][:1])
+        found = in_words(first) + "".join(f" at {part}" for part in first["loc"][:1])
         place = answer.url.copy_with(userinfo=b"")
         raise RegistryClientError(
-            f"{place}: expected a registry's JSON, got {answer.text[:80]!r} ({first['msg']}{where}); is it a registry?"
+            f"{place}: expected a registry's JSON, got {answer.text[:80]!r} ({found}); is it a registry?"
         ) from error
 
 

@@ -190,6 +190,14 @@ class DatasetNotFoundError(ServingError, status=404, slug="dataset-not-found", t
     """The registry's settings do not name that dataset."""
 
 
+class DatasetMissingError(ServingError, status=422, slug="dataset-missing", title="No dataset to train on"):
+    """A study whose training needs recordings comes without a dataset."""
+
+
+class PathsNotFoundError(ServingError, status=404, slug="paths-not-found", title="No such path model"):
+    """None of the runners that work for the registry has the path model of a comparison."""
+
+
 class JobNotFoundError(ServingError, status=404, slug="job-not-found", title="No such job"):
     """There is no job with that id, or it was deleted some time after its end."""
 

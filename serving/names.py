@@ -44,11 +44,38 @@ _PATTERN = re.compile(r"\^(.*?)\[([^]]+)\]\{([0-9]+)(?:,([0-9]+))?\}\$")
 _RANGE = re.compile(r"[^-]-[^-]|.")
 
 
-def in_words(error: Mapping[str, Any]) -> str:
-    """Return the message of an error of pydantic. A pattern that does not match is described in words."""
+# Messages of pydantic, and the form that messages have here.
+_FORMS = (
+    (r", unable to .*", ""),
+    (r"(Input|[A-Z][a-z]+) should (be|have) ", "expected "),
+    (r"Input is not a valid path for .*", "expected a path"),
+    (r"a valid dictionary( or instance of .*)?|a valid object", "a mapping"),
+    (r"a valid (tuple|list|array)", "a list"),
+    (r" after validation, not ", ", got "),
+    (r"Field required", "expected it, got nothing"),
+    (r"Extra inputs are not permitted", "expected no such field"),
+)
+
+
+def in_words(error: Mapping[str, Any], *, shows_input: bool = False) -> str:
+    """Return the message of an error of pydantic as `expected ..., got ...`. A pattern is described in words.
+
+    shows_input: whether to show the value, if it is one. It may be a secret.
+    """
+    text, came = _expected(error), error.get("input")
+    is_value = came is None or isinstance(came, str | int | float)
+    return f"{text}, got {came!r:.100}" if shows_input and is_value and "got" not in text.split() else text
+
+
+def _expected(error: Mapping[str, Any]) -> str:
     pattern = _PATTERN.fullmatch(str(error.get("ctx", {}).get("pattern", "")))
-    if error["type"] != "string_pattern_mismatch" or pattern is None:
+    if error["type"] == "value_error":
         return str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] != "string_pattern_mismatch" or pattern is None:
+        text = str(error["msg"])
+        for found, form in _FORMS:
+            text = re.sub(found, form, text, count=1)
+        return text
     begins, characters, least, most = pattern.groups()
     number = f"{least} to {most}" if most else least
     after = f"{begins} and then " if begins else ""

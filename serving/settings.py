@@ -17,7 +17,7 @@ from kmod.errors import DocumentError
 from kmod.yaml12 import load_yaml
 from serving.access.grants import Role
 from serving.errors import SettingsError
-from serving.names import DatasetName, HostName, is_name
+from serving.names import DatasetName, HostName, in_words, is_name
 
 DEFAULT_PORT = 8640
 DEFAULT_REGISTRY = "local"
@@ -268,11 +268,13 @@ def load_settings(path: Path | None = None, **overrides: Any) -> ServingSettings
     try:
         return ServingSettings.model_validate(values)
     except ValidationError as error:
-        # The message omits the invalid value, because it may contain a password.
-        first = error.errors(include_input=False, include_url=False)[0]
+        first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "settings"
         source = f"{path}: " if path is not None else ""
-        raise SettingsError(f"{source}{where}: {first['msg']}; see configs/serving/ for every key") from error
+        # A database's address may contain a password, and the value of an unknown key anything.
+        field = ServingSettings.model_fields.get(where.partition(".")[0])
+        said = in_words(first, shows_input=field is not None and field.annotation is not SecretStr)
+        raise SettingsError(f"{source}{where}: {said}; see configs/serving/ for every key") from error
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:

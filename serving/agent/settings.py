@@ -150,7 +150,7 @@ def read_config(path: Path, *, required: bool) -> dict[str, Any]:
             raise SettingsError(f"{path}: expected a TOML file, there is none; set --config") from error
         return {}
     except OSError as error:
-        raise SettingsError(f"{path}: expected a TOML file, got {error}") from error
+        raise SettingsError(f"{path}: expected a TOML file, got {error.strerror or error}") from error
     import tomllib
 
     try:

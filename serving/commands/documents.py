@@ -23,5 +23,7 @@ def document_of(model: type[Document], data: Any, *, path: Path, expected: str =
         return model.model_validate(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        places = [expected, ".".join(map(str, first["loc"])), in_words(first)]
+        is_unknown = first["type"] == "extra_forbidden" and len(first["loc"]) == 1
+        said = f"expected one of {', '.join(model.model_fields)}" if is_unknown else in_words(first, shows_input=True)
+        places = [expected, ".".join(map(str, first["loc"])), said]
         raise SettingsError(": ".join([str(path), *filter(None, places)])) from error

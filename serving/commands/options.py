@@ -24,7 +24,18 @@ from serving.errors import RegistryClientError
 Command = TypeVar("Command", bound=Callable[..., Any])
 Client = TypeVar("Client", bound=RegistryRequests)
 
-FILE = click.Path(dir_okay=False, path_type=Path)
+
+class _File(click.Path):
+    """The path of a file. The empty text would be the working folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if value == "":
+            self.fail("expected the name of a file, got none", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = _File(dir_okay=False, path_type=Path)
 
 _VARIABLE = "CCATUNE_TOKEN"
 _FILE_VARIABLE = "CCATUNE_TOKEN_FILE"

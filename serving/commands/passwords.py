@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
 from serving.agent.settings import read_secret
+from serving.errors import SettingsError
 
 _MAX_BYTES = 4096
 
@@ -17,6 +19,7 @@ def new_password(name: str, file: Path | None) -> str:
 
     Raises:
         SecretError: the file cannot be read, or others may read it.
+        SettingsError: there is no file, and no terminal to ask on.
         PasswordRefusedError: the password is easy to guess.
     """
     # This import loads the registry. `--help` does not need it.
@@ -24,6 +27,11 @@ def new_password(name: str, file: Path | None) -> str:
 
     if file is not None:
         password = read_secret("password_file", file, max_bytes=_MAX_BYTES).decode("utf-8", "replace").strip()
+    elif not sys.stdin.isatty():
+        raise SettingsError(
+            f"password of {name}: expected a terminal to ask for it, got none; run the command on one, or give "
+            "--password-file FILE, whose file others cannot read"
+        )
     else:
         password = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True)
     require_good(password, name=name)

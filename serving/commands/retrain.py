@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
@@ -103,6 +104,7 @@ def show(*, cca: str, name: str) -> None:
         else:
             echo("")
             _print_standing(newest, automatic=policy["automatic"])
+            _print_rest(newest["ended_at"], rest_hours=policy["rest_hours"])
 
     print_answer({"policy": policy, "newest": newest}, print_all)
 
@@ -243,6 +245,18 @@ def _print_policy(policy: Json) -> None:
         f"compare both ensembles on {' '.join(compare['datasets'])}{over}, and roll out by a plan of "
         f"{len(policy['plan']['steps'])} steps; {by}."
     )
+
+
+def _print_rest(ended_at: str | None, *, rest_hours: float) -> None:
+    """Say until when a drift proposes no retraining. ended_at: of the newest one; None before its end."""
+    if ended_at is None:
+        return
+    until = datetime.fromisoformat(ended_at) + timedelta(hours=rest_hours)
+    if until > datetime.now(tz=UTC):
+        print_filled(
+            f"Until {time_in_words(until.isoformat())} UTC no retraining is proposed, even if the flows drift: the "
+            f"policy rests for {rest_hours:g} hours after each one (rest_hours). `ccatune retrain start` does not wait."
+        )
 
 
 def _print_standing(found: Json, *, automatic: bool = False) -> None:

@@ -23,7 +23,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError
 from sqlalchemy.orm import DeclarativeBase, InstrumentedAttribute, Session
 
-from serving.database.private import keep_private
+from serving.database.private import keep_private, require_registrys
 from serving.errors import DatabaseError
 
 Row = TypeVar("Row")
@@ -38,7 +38,8 @@ class Database:
     def __init__(self, url: str, *, busy_timeout_ms: int = 5000, max_connections: int = 16) -> None:
         """Open the database, with at most `max_connections` connections at once.
 
-        Raises DatabaseError where the URL is invalid, of another kind of database, or of one in memory.
+        Raises DatabaseError where the URL is invalid, of another kind of database, of one in memory, or of a file that
+        holds something else. Such a file is left as it is.
         """
         parsed = _parse(url)
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
@@ -53,6 +54,7 @@ class Database:
                 f"database {self.shown_url}: expected options that its driver takes, got {error}"
             ) from error
         if self.sqlite_file is not None:
+            require_registrys(self.sqlite_file)
             _prepare_sqlite(self._engine, self.sqlite_file, busy_timeout_ms=busy_timeout_ms)
         else:
             _prepare_postgresql(self._engine, shown_url=self.shown_url)

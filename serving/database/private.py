@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 import stat
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
+from urllib.parse import quote
 
 from kmod.folders import SharedFolderError, require_own_folder, require_own_path
 from serving.errors import DatabaseError
@@ -45,6 +47,28 @@ def keep_private(file: Path) -> None:
             f"database {error.filename}: expected a file that its owner alone can open, got {error.strerror}; run as "
             "its owner, or chmod it to 0600"
         ) from error
+
+
+def require_registrys(file: Path) -> None:
+    """Raise DatabaseError where the file holds something else than a registry's database. It is only read.
+
+    A file that is missing, empty or cannot be read passes, as `keep_private` and SQLite say what is wrong with it.
+    """
+    # SQLite itself must read it, because closing the file would drop the locks that this process has on it. With a
+    # write-ahead log beside it, its content may be there alone. Without one, `immutable` keeps SQLite from making one.
+    mode = "mode=ro" if os.access(f"{file}-wal", os.F_OK) else "mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(file.absolute()))}?{mode}", uri=True)) as connection:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
+            return
+        found = "a file that is not a database"
+    else:
+        if not tables or "registry" in tables:
+            return
+        found = f"a database with other tables ({', '.join(sorted(tables)[:3])})"
+    raise DatabaseError(f"database {file}: expected a registry's database, got {found}; nothing was changed in it")
 
 
 def _take_rights(path: Path) -> None:

@@ -49,7 +49,7 @@ class InvalidPart(BaseModel):
     """One place where a request violates the schema."""
 
     where: str = Field(description="Where it stands, such as `body.digest` or `query.limit`.", examples=["body.digest"])
-    message: str = Field(description="What was expected.", examples=["Field required"])
+    message: str = Field(description="What was expected.", examples=["expected it, got nothing"])
 
 
 class Problem(BaseModel):
@@ -62,7 +62,7 @@ class Problem(BaseModel):
     status: int = Field(description="The HTTP status again.", examples=[422])
     detail: str = Field(
         description="What was expected, what came, and what to do; of a 422, where and what.",
-        examples=["body.digest: Field required; see /v1/docs"],
+        examples=["body.digest: expected it, got nothing; see /v1/docs"],
     )
     errors: list[InvalidPart] | None = Field(
         default=None, description=f"The first {_MAX_PARTS} places of an invalid request."

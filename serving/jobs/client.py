@@ -87,9 +87,11 @@ class JobsClient(RegistryRequests):
         """Cancel a job, and return it."""
         return read_answer(_Job, self._ask("POST", f"/v1/jobs/{job_id:d}/cancel"))
 
-    def lease(self, *, runner: str, lease: str, datasets: Sequence[str]) -> Json | None:
+    def lease(
+        self, *, runner: str, lease: str, datasets: Sequence[str], paths: Sequence[str] | None = None
+    ) -> Json | None:
         """Lease a job for a runner, or None. A repeated request with the same lease gets the same job."""
-        body = {"runner": runner, "lease": lease, "datasets": list(datasets), "compares": True}
+        body = {"runner": runner, "lease": lease, "datasets": list(datasets), "compares": True, "paths": paths}
         answer = self._ask_twice("POST", "/v1/jobs/leases", json=body)
         return None if answer.status_code == httpx.codes.NO_CONTENT else read_answer(_Leased, answer)
 

@@ -70,10 +70,15 @@ async def submit_job(
 
 
 async def submitted(context: Context, body: JobSubmit, *, by: Caller, key: str | None) -> JobRow:
-    """Queue a job, and return it. key: of idempotency. Raises as `read_study`, `require_known` and `submit` do."""
+    """Queue a job, and return it. key: of idempotency.
+
+    Raises as `require_known`, `require_paths`, `read_study` and `submit` do.
+    """
     settings = context.settings
     await context.read(datasets.require_known, settings, body.all_datasets)
-    study = await context.reads.run(lambda: read_study(settings.studies, body.study))
+    if body.compare is not None:
+        context.part(RunnersSeen).require_paths(body.compare.paths)
+    study = await context.reads.run(lambda: read_study(settings.studies, body.study, datasets=body.datasets))
     by.require("train", cca=study.cca)
     return await context.write(
         service.submit,
@@ -116,7 +121,7 @@ async def list_jobs(
 async def lease_job(context: InContext, caller: JobRunner, body: LeaseRequest) -> LeasedJob | Response:
     """Lease the first queued job whose datasets the runner has. A repeated request gets it again."""
     settings = context.settings
-    context.part(RunnersSeen).see(body.runner)
+    context.part(RunnersSeen).see(body.runner, paths=body.paths)
     # Idle runners ask every few seconds. They must not take the write lock for nothing.
     row = None
     if await context.read(repository.may_lease, lease=body.lease, now=context.clock()):

@@ -27,7 +27,7 @@ from kmod.ensemble import Ensemble
 from serving.client_requests import Json
 from serving.errors import LeaseLostError, RegistryClientError
 from serving.jobs.client import JobsClient, ReportRefusedError
-from serving.jobs.work import JobFolder, TrainingOptions, TrainingProcess, remove_old
+from serving.jobs.work import JobFolder, TrainingOptions, TrainingProcess, path_models, remove_old
 
 _BEATS = 6
 _KILL_SHARE = 2 / 3
@@ -115,7 +115,9 @@ class Runner:
         while not self.stop.is_set():
             word, began_s = secrets.token_urlsafe(24), time.monotonic()
             try:
-                job = self._client.lease(runner=self._name, lease=word, datasets=sorted(self._options.datasets))
+                job = self._client.lease(
+                    runner=self._name, lease=word, datasets=sorted(self._options.datasets), paths=path_models()
+                )
             except RegistryClientError as error:
                 if once:
                     raise
@@ -153,6 +155,8 @@ class Runner:
                 return {"outcome": "cancelled" if lease.is_cancelling else "interrupted"}
         folder.note(f"attempt {job['attempt']} of job {job['id']} by {self._name}")
         if (ensemble := folder.ensemble()) is None:
+            if obstacle := folder.obstacle():
+                return {"outcome": "failed", "error": obstacle}
             status = self._attended(folder.start(self._options), folder, lease)
             ensemble = folder.ensemble() if status == 0 else None
             if ensemble is None:
@@ -226,10 +230,18 @@ class Runner:
                 time.sleep(min(pause_s, 1.0) if self.stop.is_set() else pause_s)
                 pause_s = min(2 * pause_s, _MOST_PAUSE_S)
             else:
-                self._say(f"job {job_id}: {ended['state']}{' ' + ended['digest'] if ended['digest'] else ''}")
+                self._say(_ending(ended, report))
                 if ended["state"] != "queued":
                     folder.remove()
                 return
+
+
+def _ending(ended: Json, report: Json) -> str:
+    """Return how an attempt ended, in one line: the state, and the reason if it is not only `done`."""
+    said = f"job {ended['id']}: {' '.join(filter(None, (ended['state'], ended['digest'])))}"
+    reason = ended.get("error") or report.get("error")
+    where = f"its log: `ccatune jobs logs {ended['id']}`"
+    return f"{said}: {' '.join(reason.split())}; {where}" if reason else said
 
 
 def _waiting(folder: JobFolder) -> Json:

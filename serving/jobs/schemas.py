@@ -78,7 +78,12 @@ class JobSubmit(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     study: StudyName
-    datasets: list[DatasetName] = Field(default=[], max_length=MAX_DATASETS, description=_DATASETS)
+    datasets: list[DatasetName] = Field(
+        default=[],
+        max_length=MAX_DATASETS,
+        description=f"{_DATASETS} Only a study that needs no recordings has none.",
+        examples=[["cellular"]],
+    )
     seed: int | None = Field(
         default=None, ge=0, le=MAX_SEED, strict=True, description="Replaces the seed of the study.", examples=[7]
     )
@@ -205,6 +210,12 @@ class LeaseRequest(BaseModel):
     )
     compares: bool = Field(
         default=False, description="Whether the runner can compare ensembles. Otherwise it gets no job with `compare`."
+    )
+    paths: list[str] | None = Field(
+        default=None,
+        max_length=10_000,
+        description="The path models that this runner has; null if it does not say. A job on others is refused.",
+        examples=[["cellular"]],
     )
 
 

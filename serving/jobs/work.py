@@ -31,6 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from kmod.ensemble import Ensemble, EnsembleError, canonical_json
+from training.errors import TrainingError
+from training.workloads.paths import FOLDER, read_paths
 
 Json = dict[str, Any]
 
@@ -93,6 +95,15 @@ class JobFolder:
     def needs_comparison(self, ensemble: Ensemble) -> bool:
         """Whether the job compares, and with another ensemble than this one."""
         return self._compare is not None and self._compare["baseline"] != ensemble.digest
+
+    def obstacle(self) -> str | None:
+        """Return why the comparison would fail on this machine after the training, or None. Only paths are read."""
+        try:
+            if self._compare is not None and self._compare["paths"] is not None:
+                read_paths(self._compare["paths"])
+        except TrainingError as error:
+            return str(error)
+        return None
 
     def shadow(self) -> Json | None:
         """The finished comparison, or None. The half of a text that a kill leaves is no JSON object."""
@@ -213,6 +224,11 @@ def _locked(folder: Path) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
+
+
+def path_models() -> list[str]:
+    """Return the names in configs/paths of this machine."""
+    return sorted(one.stem for one in FOLDER.glob("*.yaml"))
 
 
 def remove_old(work: Path, registry: str) -> None:

@@ -13,6 +13,7 @@ from serving.channels.endpoints import change_of, wake_later
 from serving.context import Context, InContext
 from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
 from serving.http.problems import problems
+from serving.jobs.runners import RunnersSeen
 from serving.names import CcaName, ChannelName
 from serving.retraining import policies, repository, service
 from serving.retraining.controller import RetrainingController
@@ -41,6 +42,7 @@ async def set_retraining_policy(
     """Set how the channel is trained anew when its flows drift. An automatic policy needs the scope `train`, too."""
     if body.automatic:
         caller.require("train", cca=cca, channel=name)
+    context.part(RunnersSeen).require_paths(body.compare.paths)
     change = change_of(context, caller, (cca, name), if_match=None)
     return PolicyRead.of(await context.write(policies.set_policy, change, body, settings=context.settings))
 

@@ -28,10 +28,11 @@ def study_of(session: Session, wanted: RetrainingPolicy, *, cca: str, settings: 
 
     Raises:
         StudyNotFoundError, DatasetNotFoundError: the registry does not know it, or one of its datasets.
+        DatasetMissingError: it needs recordings, and the policy names no dataset to train on.
         WrongAlgorithmError: it trains another algorithm.
     """
     datasets.require_known(session, settings, [*wanted.datasets, *wanted.compare.datasets])
-    study = read_study(settings.studies, wanted.study)
+    study = read_study(settings.studies, wanted.study, datasets=wanted.datasets)
     if study.cca != cca:
         raise WrongAlgorithmError(f"study {study.name}: expected a study of {cca}, got one of {study.cca}")
     return study

@@ -15,7 +15,7 @@ from serving.context import InContext
 from serving.http.openapi import LOCATION, answered
 from serving.http.problems import problems
 from serving.roots import service
-from serving.roots.schemas import RootAdded, SignedEnvelope
+from serving.roots.schemas import RootAdded, RootEnvelope
 
 router = APIRouter(prefix="/v1/roots", tags=["roots"], route_class=ApiRoute)
 
@@ -31,7 +31,7 @@ _IMMUTABLE = "private, max-age=31536000, immutable"
         **problems(409, 413),
     },
 )
-async def add_root(context: InContext, caller: Administrator, response: Response, body: SignedEnvelope) -> RootAdded:
+async def add_root(context: InContext, caller: Administrator, response: Response, body: RootEnvelope) -> RootAdded:
     """Upload the next version of the root document. It is committed before the answer.
 
     The first document is trusted as it is. Each further one must be signed by enough root keys of the newest one and
@@ -54,14 +54,14 @@ async def add_root(context: InContext, caller: Administrator, response: Response
     return RootAdded.of(row, created=created)
 
 
-@router.get("", response_model=SignedEnvelope, dependencies=[needs("read")], responses=problems(404))
+@router.get("", response_model=RootEnvelope, dependencies=[needs("read")], responses=problems(404))
 async def newest_root(context: InContext) -> Response:
     """Return the newest root document, as it was uploaded."""
     row = await context.read(service.newest)
     return Response(row.envelope, media_type="application/json", headers={"Cache-Control": "private, no-cache"})
 
 
-@router.get("/{version}", response_model=SignedEnvelope, dependencies=[needs("read")], responses=problems(404))
+@router.get("/{version}", response_model=RootEnvelope, dependencies=[needs("read")], responses=problems(404))
 async def get_root(
     context: InContext,
     version: Annotated[int, Path(ge=1, le=2**63 - 1, description="Version of the document.")],

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from serving.database import RootRow
 from serving.errors import SignatureInvalidError
-from serving.signatures import Envelope, Root, SignatureError
+from serving.signatures import ROLES, Envelope, PrivateKey, Role, Root, SignatureError
+from serving.signatures.root import ROOT_TYPE
 
 _MAX_PAYLOAD_CHARS = 128 * 1024
 _MAX_SIGNATURES = 64
+_EXAMPLE_EXPIRES_S = int(datetime(2036, 3, 1, tzinfo=UTC).timestamp())
 
 KeyId = Annotated[
     str,
@@ -61,6 +63,27 @@ class SignedEnvelope(BaseModel):
             return Envelope.from_json(self.model_dump())
         except SignatureError as error:
             raise SignatureInvalidError(str(error)) from error
+
+
+def _add_example(schema: dict[str, Any]) -> None:
+    """Add a valid first root document. Anyone knows its private keys, so it is of a registry that nobody has."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    keys = {name: PrivateKey(Ed25519PrivateKey.from_private_bytes(bytes([i] * 32))) for i, name in enumerate(ROLES)}
+    root = Root(
+        registry="example",
+        version=1,
+        expires_s=_EXAMPLE_EXPIRES_S,
+        keys={key.public.key_id: key.public for key in keys.values()},
+        roles={name: Role(frozenset({key.public.key_id})) for name, key in keys.items()},
+    )
+    schema["examples"] = [Envelope.sign(ROOT_TYPE, root.to_payload(), [keys["root"]]).to_json()]
+
+
+class RootEnvelope(SignedEnvelope):
+    """A root document in its DSSE envelope, signed by root keys."""
+
+    model_config = ConfigDict(json_schema_extra=_add_example)
 
 
 class RootAdded(BaseModel):

@@ -32,7 +32,8 @@ def test_an_option_that_is_given_wins_over_the_file(tmp_path):
     ("text", "expected"),
     [
         ("prot: 1", "prot"),
-        ("port: 65536", "port"),
+        ("port: 65536", "port: expected less than or equal to 65535, got 65536; see"),
+        ("oidc_roles: [a]", "oidc_roles: expected a mapping; see"),
         ("registry: a b", "registry"),
         ("- port", "`key: value` lines"),
         ("port: [", "YAML"),
@@ -79,6 +80,9 @@ def test_a_database_password_is_shown_nowhere():
     assert "hunter2" not in f"{settings!r} {settings} {settings.model_dump_json()}"
     with pytest.raises(SettingsError) as error:
         load_settings(database_url=["hunter2"])
+    assert "hunter2" not in str(error.value)
+    with pytest.raises(SettingsError, match="expected no such field") as error:
+        load_settings(databse_url="postgresql://u:hunter2@/x")
     assert "hunter2" not in str(error.value)
 
 

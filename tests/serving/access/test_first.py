@@ -61,6 +61,14 @@ def test_a_second_first_token_needs_its_own_word_and_is_in_the_audit_log(sqlite_
     assert rows == [("init", "create-principal"), ("init", "create-token"), ("init", "create-token")]
 
 
+def test_a_person_without_a_terminal_and_a_file_of_a_password_is_refused_before_anything_is_made(tmp_path, capsys):
+    assert serve(f"sqlite:///{tmp_path}/registry.db", "--init", "--person", "alice") == 2
+    said = capsys.readouterr().err
+    assert "password of alice: expected a terminal to ask for it, got none" in said
+    assert "--password-file FILE" in said
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_disabled_administrator_is_enabled_again(api, database_url):
     assert api.request("DELETE", "/v1/principals/admin").status_code == 200
     assert api.get("/v1/audit").status_code == 401

@@ -76,7 +76,12 @@ def test_a_plan_is_rehearsed_and_then_begun(api: Api, run_command: Command, tmp_
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("steps: [{share: 0.1}]", "at most 5 times as large"), ("alpha: 2", "alpha"), ("speed: 1", "speed")],
+    [
+        ("steps: [{share: 0.1}]", "at most 5 times as large"),
+        ("alpha: 2", "alpha: expected less than or equal to 0.2, got 2"),
+        ("steps: []", "steps: expected at least 1 item, got 0"),
+        ("speed: 1", "speed: expected one of steps, limits, must_improve"),
+    ],
 )
 def test_a_wrong_plan_is_refused_before_anything_is_sent(
     api: Api, run_command: Command, tmp_path: Path, text: str, message: str

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from serving.database import Database, migrate
+from serving.database import Database, migrate, open_database
 from serving.errors import DatabaseError
+from serving.settings import ServingSettings
 
 
 def pragma(database, name):
@@ -43,6 +46,23 @@ def test_sqlite_writes_ahead_syncs_fully_and_checks_foreign_keys(sqlite_url):
 def test_a_database_that_cannot_keep_anything_is_refused(url, expected):
     with pytest.raises(DatabaseError, match=expected):
         Database(url)
+
+
+@pytest.mark.parametrize("content", ["text", "delete", "wal"])
+def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, content):
+    file = tmp_path / "other.db"
+    if content == "text":
+        file.write_text("precious", encoding="utf-8")
+    else:
+        with closing(sqlite3.connect(file)) as other:
+            other.execute(f"PRAGMA journal_mode={content}")
+            other.execute("CREATE TABLE precious (x)")
+    file.chmod(0o644)
+    before = (file.read_bytes(), file.stat().st_mode, file.stat().st_mtime_ns)
+    with pytest.raises(DatabaseError, match="expected a registry's database, got a"):
+        open_database(ServingSettings.model_validate({"database_url": f"sqlite:///{file}"}))
+    assert (file.read_bytes(), file.stat().st_mode, file.stat().st_mtime_ns) == before
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_the_password_of_a_url_is_not_shown():

@@ -17,6 +17,7 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import validate
 
+from serving.signatures import Envelope, SignedRoot
 from tests.serving.api import make_ensemble
 from tests.serving.running import CHAMPION, Running
 
@@ -62,6 +63,10 @@ def test_the_registry_accepts_the_examples_of_requests(api, document):
         named = {"cca": "gr", "name": "champion", "agent_id": "web-1"}
         answer = api.request(method.upper(), path.format(**named), json=examples[f"{method} {path}"])
         assert answer.is_success, answer.text
+    # Anyone knows the keys of the example, so that no registry may accept it as its own.
+    root = SignedRoot.first(Envelope.from_json(examples["post /v1/roots"])).root
+    answer = api.request("POST", "/v1/roots", json=examples["post /v1/roots"])
+    assert (root.registry, answer.status_code) == ("example", 422)
 
 
 def test_the_headers_of_answers_are_described(api, document):

@@ -7,9 +7,13 @@ import asyncio
 
 import pytest
 
+from kmod.yaml12 import load_yaml
+from serving.jobs.studies import needs_recordings
 from serving.jobs.upkeep import JobUpkeep
 from tests.serving.api import Api, make_ensemble
+from tests.serving.conftest import STUDIES
 from tests.serving.retraining.loop import comparison
+from training.study.settings import StudySettings, load_study
 
 pytestmark = pytest.mark.service
 
@@ -95,6 +99,11 @@ def test_a_job_is_queued_leased_reported_on_and_ends_with_a_published_ensemble(a
         ({"study": "nope"}, 404, "study: expected one of bbr, bbr3"),
         ({"study": "../serving/local"}, 422, "body.study"),
         ({"datasets": ["secret"]}, 404, "datasets: expected some of made, got secret"),
+        (
+            {"datasets": []},
+            422,
+            "datasets: expected at least one, because study gr-demo trains on recordings, got none",
+        ),
         ({"seed": 2**63}, 422, "body.seed"),
         ({"search": {"steps": 10**9}}, 422, "body.search"),
     ],
@@ -103,6 +112,16 @@ def test_only_what_the_settings_name_can_be_trained(trainer, problem, changes, s
     document = problem(trainer.request("POST", JOBS, json={**JOB, **changes}), status=status)
     assert words in document["detail"]
     assert trainer.get(JOBS).json()["items"] == []
+
+
+def test_the_registry_and_training_agree_on_which_studies_need_recordings():
+    studies = {path: load_yaml(path, what="a study") for path in STUDIES.glob("*.yaml")}
+    for path, study in studies.items():
+        assert needs_recordings(study) == load_study(path).workload.needs_recordings, path
+    limited = dict(studies[STUDIES / "rtcp-demo.yaml"])
+    limited["workload"] = {"kind": "policed", "cases": {"limited": 2, "unlimited": 0}}
+    assert not needs_recordings(limited)
+    assert not StudySettings.model_validate(limited).workload.needs_recordings
 
 
 def test_a_submission_that_is_sent_again_queues_one_job(trainer, problem):
@@ -253,10 +272,14 @@ def test_an_ensemble_that_is_invalid_or_of_another_algorithm_is_not_published(ap
 def test_a_job_that_compares_goes_to_runners_that_can_and_ends_with_its_comparison(api, trainer, runner, problem):
     baseline = api.publish(1)
     compare = {"baseline": baseline, "datasets": ["made"], "paths": "cellular"}
-    job = submit(trainer, datasets=[], compare=compare)
-    assert lease(runner, "a").status_code == 204, "a runner of an earlier version"
-    assert lease(runner, "a", datasets=(), compares=True).status_code == 204
-    leased = lease(runner, "a", compares=True).json()
+    described = {"content": "0" * 64, "recordings": 1, "hours": 1, "mean_mbps": 1, "p5_mbps": 1, "p95_mbps": 1,
+                 "variation": [], "rates_mbps": [], "runner": "trainer-1"}  # fmt: skip
+    assert runner.request("PUT", "/v1/datasets/other", json=described).is_success
+    job = submit(trainer, datasets=["other"], compare=compare)
+    both = ("made", "other")
+    assert lease(runner, "a", datasets=both).status_code == 204, "a runner of an earlier version"
+    assert lease(runner, "a", datasets=("other",), compares=True).status_code == 204
+    leased = lease(runner, "a", datasets=both, compares=True).json()
     assert leased["compare"] == {**compare, "document": make_ensemble(1).to_json()}
     problem(done(runner, job, "a"), status=409)
     own = {"outcome": "done", "ensemble": make_ensemble(0).to_json()}
@@ -274,8 +297,12 @@ def test_a_job_that_compares_goes_to_runners_that_can_and_ends_with_its_comparis
         body = {"outcome": "done", "ensemble": make_ensemble(number).to_json(), **said}
         ended = report(runner, job, "end", "b", **body).json()
         assert (ended["state"], ended["shadow"], ended["error"]) == ("done", None, said.get("error"))
+    # A path model that nobody has is refused once every runner has said which ones it has.
+    submit(trainer, compare={**compare, "paths": "celular"})
+    lease(runner, "c", datasets=(), compares=True, paths=["cellular"])
     for changes, status in (
         ({"baseline": make_ensemble(8).digest}, 404), ({"datasets": ["far"]}, 404), ({"paths": "x.yaml"}, 422),
+        ({"paths": "celular"}, 404),
     ):  # fmt: skip
         problem(trainer.request("POST", JOBS, json={**JOB, "compare": {**compare, **changes}}), status=status)
 

@@ -162,6 +162,20 @@ def test_a_study_that_training_refuses_fails_with_the_message_of_training(traini
     assert "ccatune: study: expected recordings of elsewhere" in training.client.logs(job)[0]["log"]
 
 
+def test_a_path_model_that_the_runner_lacks_fails_the_job_before_its_training(training):
+    baseline = make_ensemble(0)
+    with RegistryClient(training.registry.url) as client:
+        client.publish(baseline)
+    compare = {"baseline": baseline.digest, "datasets": ["unseen"], "paths": "celular"}
+    job = training.client.submit("long", datasets=["made"], compare=compare)["id"]
+    training.start()
+    ended = training.wait(job, is_ended)
+    assert (ended["state"], ended["progress"]) == ("failed", None)
+    training.stop()
+    assert f"job {job}: failed: {ended['error']}; its log: `ccatune jobs logs {job}`" in training.said
+    assert "a name in configs/paths (cellular, satellite, wifi, wired), got" in ended["error"]
+
+
 def test_a_job_on_a_dataset_of_another_machine_is_left_to_it(training):
     job = training.client.submit("short", datasets=["far"])["id"]
     training.start()
