@@ -25,7 +25,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DEBIAN = REPOSITORY / "packaging" / "debian"
-SOURCES = ("kmod", "docs", "configs", "CHANGELOG.md")
+SOURCES = ("kmod", "docs", "CHANGELOG.md")
 # Where ccatune-server is installed. Debian's Python runs it, so compiled wheels must be those of its version.
 SERVER = Path("/opt/ccatune-server")
 DEBIAN_PYTHON = "/usr/bin/python3"
@@ -77,7 +77,6 @@ def make_environment(folder: Path, wheels: Path) -> None:
     (packages,) = folder.glob("lib/python3*/site-packages")
     for path in [path for name in UNUSED for path in packages.rglob(name)]:
         shutil.rmtree(path, ignore_errors=True)
-    (packages / "configs").symlink_to("../../../configs")
     # Nobody can write the bytecode later. It does not depend on times, which dpkg changes.
     compiled = ["-m", "compileall", "-q", "-s", folder, "-p", SERVER, "--invalidation-mode", "unchecked-hash"]
     run(folder / "bin" / "python", *compiled, packages)
