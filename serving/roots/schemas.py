@@ -7,10 +7,11 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from serving.database import RootRow
 from serving.errors import SignatureInvalidError
+from serving.schemas import Schema, StrictSchema
 from serving.signatures import Envelope, Root, SignatureError
 
 _MAX_PAYLOAD_CHARS = 128 * 1024
@@ -26,10 +27,8 @@ KeyId = Annotated[
 ]
 
 
-class EnvelopeSignature(BaseModel):
+class EnvelopeSignature(StrictSchema):
     """One signature of an envelope's payload."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     keyid: KeyId
     sig: str = Field(
@@ -40,10 +39,8 @@ class EnvelopeSignature(BaseModel):
     )
 
 
-class SignedEnvelope(BaseModel):
+class SignedEnvelope(StrictSchema):
     """A DSSE envelope. The signed bytes are the Pre-Authentication Encoding of its type and payload."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     payload: str = Field(
         max_length=_MAX_PAYLOAD_CHARS, description="The signed document, in base64.", examples=["e30="]
@@ -63,10 +60,8 @@ class SignedEnvelope(BaseModel):
             raise SignatureInvalidError(str(error)) from error
 
 
-class RootAdded(BaseModel):
+class RootAdded(Schema):
     """The answer to an upload of a root document."""
-
-    model_config = ConfigDict(frozen=True)
 
     registry: str = Field(description="Name of the registry that the document is for.", examples=["local"])
     version: int = Field(description="Version of the document.")
