@@ -26,7 +26,6 @@ import os
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -42,6 +41,7 @@ import numpy as np
 from serving.client import RegistryClient
 from serving.errors import RegistryClientError
 from serving.jobs.client import JobsClient
+from tests.prove.guarded import free_port
 from tests.prove.kill_trainer import END_S, ROOT, ShortfallError, finish, make_site
 from tests.prove.rolling_fleet import RollingFleet
 
@@ -51,12 +51,6 @@ RUNNERS = {"shared-1": "shared", "shared-2": "shared", "alone": "alone"}
 MAX_LIFE_S = 4.0
 AIM_S = 20.0
 _JOB = re.compile(rb"--out\0[^\0]*/([0-9]+)-[0-9a-f]{16}/")
-
-
-def free_port() -> int:
-    """A port that nothing uses now."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 class Site:
