@@ -32,6 +32,7 @@ from serving.agent.state import CcaReport, PollResult, State
 from serving.agent.store import LAST_KNOWN_GOOD, Store
 from serving.agent.table import Table
 from tests.emulation.tables import like_trained
+from tests.serving.threads import served
 
 COLUMNS = ("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us")
 PARAMETERS = "".join(
@@ -398,15 +399,10 @@ def fake_registry(port: int = 0) -> Iterator[FakeRegistry]:
 
     server = Server(("127.0.0.1", port), _Handler)
     server.fake = fake  # type: ignore[attr-defined]
-    fake.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield fake
-    finally:
-        with fake.changed:
-            fake.closing = True
-            fake.changed.notify_all()
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=10)
+    with served(server) as fake.url:
+        try:
+            yield fake
+        finally:
+            with fake.changed:
+                fake.closing = True
+                fake.changed.notify_all()
