@@ -222,16 +222,6 @@ def test_a_timeout_for_originals_that_are_late_is_taken_back() -> None:
     assert path.sender.is_complete
 
 
-def test_an_undo_gives_the_window_back() -> None:
-    path = Path(RENO, 2000, rate_mbps=None, meets=outage(450, 1300)).start()
-    path.run(900)
-    before_pkts = path.reports("timeout")[0][2][1] if path.reports("timeout") else path.sender.cwnd_pkts
-    path.run(1390)
-    assert path.sender.cwnd_pkts < before_pkts
-    path.run(1401)
-    assert path.sender.cwnd_pkts >= before_pkts
-
-
 def test_f_rto_takes_back_a_timeout_whose_first_segment_was_lost() -> None:
     # 30 is lost, 31 to 58 arrive behind the timeout and were never sent again.
     path = Path(RENO, 60, rate_mbps=None, meets=outage(150, 900, lost_tx=30)).start().run(10_000)
