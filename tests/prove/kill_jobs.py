@@ -36,7 +36,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
-import numpy as np
 
 from serving.client import RegistryClient
 from serving.errors import RegistryClientError
@@ -152,7 +151,7 @@ def wait_for_ensemble(folder: Path, seen: set[Path]) -> None:
 
 def kill_jobs(folder: Path, *, kills: int, seed: int, unfinished: int = 4) -> str:
     """Run the campaign with so many unfinished jobs in a folder; its last line. Raises ShortfallError."""
-    chance, trained = random.Random(seed), make_site(folder, np.random.default_rng(seed))
+    chance, trained = random.Random(seed), make_site(folder, seed=seed)
     wanted, _ = finish(trained, folder / "undisturbed.json")
     site, sampler = Site(folder, unfinished=unfinished), Sampler(folder)
     sampler.start()
