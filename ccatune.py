@@ -33,7 +33,6 @@ EXIT_INTERRUPTED = 130
 FULL_OR_BROKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 OUR_PACKAGES = frozenset({"emulation", "experiments", "kmod", "serving", "training"})
 
-RUN_AGAIN = "finished runs are kept: run the same command again to continue"
 WITH_RESUME = "what is finished is kept: run the same command with --resume to continue"
 OF_WORK = "a report that has --work keeps its finished runs: run the same command again to continue"
 

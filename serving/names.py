@@ -30,6 +30,7 @@ EXAMPLE_DIGEST: Final = _ENSEMBLE.digest
 
 # The grammar of registry and channel names in a table's text (kmod/core/ensemble.h).
 _NAME_PATTERN = r"^[A-Za-z0-9._-]{1,63}$"
+_NAME_WORDS = "1 to 63 of A-Z a-z 0-9 . _ -"
 _DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
 _AGENT_PATTERN = r"^[A-Za-z0-9._:-]{1,128}$"
 _LABEL_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
@@ -116,6 +117,12 @@ def _storable(text: str) -> str:
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
+def _text(pattern: str, description: str, example: str) -> Any:
+    return Field(pattern=pattern, description=description, examples=[example])
+
+
+_WITHOUT_DOTS = AfterValidator(_not_dots)
+
 CcaName = Annotated[
     str,
     Field(
@@ -126,38 +133,17 @@ CcaName = Annotated[
     AfterValidator(_known_cca),
 ]
 ChannelName = Annotated[
-    str,
-    Field(
-        pattern=_NAME_PATTERN,
-        description="Name of a channel, such as `champion`: 1 to 63 of A-Z a-z 0-9 . _ -",
-        examples=["champion"],
-    ),
-    AfterValidator(_not_dots),
+    str, _text(_NAME_PATTERN, f"Name of a channel, such as `champion`: {_NAME_WORDS}", "champion"), _WITHOUT_DOTS
 ]
 DigestText = Annotated[
     str,
-    Field(
-        pattern=_DIGEST_PATTERN,
-        description="`sha256:` and 64 hexadecimal digits, over the ensemble's content.",
-        examples=[EXAMPLE_DIGEST],
-    ),
+    _text(_DIGEST_PATTERN, "`sha256:` and 64 hexadecimal digits, over the ensemble's content.", EXAMPLE_DIGEST),
 ]
 AgentId = Annotated[
-    str,
-    Field(
-        pattern=_AGENT_PATTERN,
-        description="Name of an agent: 1 to 128 of A-Z a-z 0-9 . _ : -",
-        examples=["web-1"],
-    ),
-    AfterValidator(_not_dots),
+    str, _text(_AGENT_PATTERN, "Name of an agent: 1 to 128 of A-Z a-z 0-9 . _ : -", "web-1"), _WITHOUT_DOTS
 ]
 LabelName = Annotated[
-    str,
-    Field(
-        pattern=_LABEL_PATTERN,
-        description="Name of a label of servers: 1 to 63 of a-z 0-9 _ with a letter first",
-        examples=["site"],
-    ),
+    str, _text(_LABEL_PATTERN, "Name of a label of servers: 1 to 63 of a-z 0-9 _ with a letter first", "site")
 ]
 # The most labels of an agent.
 MAX_LABELS: Final = 8
@@ -165,23 +151,11 @@ Labels = Annotated[
     dict[LabelName, Annotated[str, Field(pattern=_NAME_PATTERN)]],
     Field(max_length=MAX_LABELS, description="What the server is, as its settings say.", examples=[{"site": "fra1"}]),
 ]
-StudyName = Annotated[
-    str,
-    Field(
-        pattern=_NAME_PATTERN,
-        description="Name of a registered study: 1 to 63 of A-Z a-z 0-9 . _ -",
-        examples=["gr-demo"],
-    ),
-    AfterValidator(_not_dots),
-]
+StudyName = Annotated[str, _text(_NAME_PATTERN, f"Name of a registered study: {_NAME_WORDS}", "gr-demo"), _WITHOUT_DOTS]
 DatasetName = Annotated[
     str,
-    Field(
-        pattern=_NAME_PATTERN,
-        description="Name of a dataset in the registry's settings: 1 to 63 of A-Z a-z 0-9 . _ -",
-        examples=["cellular"],
-    ),
-    AfterValidator(_not_dots),
+    _text(_NAME_PATTERN, f"Name of a dataset in the registry's settings: {_NAME_WORDS}", "cellular"),
+    _WITHOUT_DOTS,
 ]
 HostName = Annotated[str, AfterValidator(_host_name)]
 PlainText = Annotated[str, AfterValidator(_storable)]

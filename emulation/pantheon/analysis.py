@@ -190,18 +190,18 @@ def _judge(statistics: RunStatistics, metadata: Metadata) -> tuple[Verdict, str]
     return "ok", ""
 
 
-def analyse_log(log: TunnelLog, *, bin_ms: float = BIN_MS) -> Series | None:
-    """Return the series over time of a log; None if the log has no event. bin_ms: above 0."""
+def analyse_log(log: TunnelLog) -> Series | None:
+    """Return the series over time of a log; None if the log has no event."""
     kinds = (log.capacity.times_ms, log.entered.times_ms, log.left.times_ms)
     if not any(len(times_ms) for times_ms in kinds):
         return None
     first_ms = min(float(times_ms[0]) for times_ms in kinds if len(times_ms))
     last_ms = max(float(times_ms[-1]) for times_ms in kinds if len(times_ms))
-    bins = _Bins(first_ms, last_ms, bin_ms)
+    bins = _Bins(first_ms, last_ms)
     capacity = log.capacity
     return Series(
-        bin_s=bin_ms / 1000,
-        start_s=np.arange(bins.count) * bin_ms / 1000,
+        bin_s=BIN_MS / 1000,
+        start_s=np.arange(bins.count) * BIN_MS / 1000,
         capacity_mbps=bins.rates_mbps(capacity.times_ms, capacity.bytes) if len(capacity) else None,
         flows={flow: _flow_series(log, flow, bins) for flow in log.flows},
     )
@@ -210,17 +210,17 @@ def analyse_log(log: TunnelLog, *, bin_ms: float = BIN_MS) -> Series | None:
 class _Bins:
     """Bins of equal length. The first one begins at the first event."""
 
-    def __init__(self, first_ms: float, last_ms: float, bin_ms: float) -> None:
-        self.first_ms, self._bin_ms = first_ms, bin_ms
-        lasting = (last_ms - first_ms) / bin_ms
+    def __init__(self, first_ms: float, last_ms: float) -> None:
+        self.first_ms = first_ms
+        lasting = (last_ms - first_ms) / BIN_MS
         self.count = max(math.floor(lasting + 0.5), 1)
-        self._lengths_ms = np.full(self.count, bin_ms)
+        self._lengths_ms = np.full(self.count, BIN_MS)
         if self.count > lasting > 0:
-            self._lengths_ms[-1] = (lasting - self.count + 1) * bin_ms
+            self._lengths_ms[-1] = (lasting - self.count + 1) * BIN_MS
 
     def of(self, times_ms: Floats) -> Ints:
         """Return the number of each time's bin. It is `count` for times after the last bin."""
-        return np.minimum((times_ms - self.first_ms) // self._bin_ms, self.count).astype(np.int64)
+        return np.minimum((times_ms - self.first_ms) // BIN_MS, self.count).astype(np.int64)
 
     def rates_mbps(self, times_ms: Floats, size_bytes: Ints) -> Floats:
         """Return the rate in each bin. It is nan in the bins before the first and after the last event."""

@@ -267,13 +267,13 @@ def _common(one: Bbox, other: Bbox) -> float:
     return float(both.width * both.height) if both else 0.0
 
 
-def run_figure(run: RunAnalysis, *, title: str = "", runtime_s: float | None = None) -> Figure:
+def run_figure(run: RunAnalysis, *, runtime_s: float | None = None) -> Figure:
     """Return the figure of a run over time, with the packets as an image.
 
     runtime_s: the time axis reaches at least this time.
     """
     figure = new_figure(9.0, 4.4, facecolor="none")
-    draw_run(figure, run, title=title, runtime_s=runtime_s)
+    draw_run(figure, run, runtime_s=runtime_s)
     return figure
 
 

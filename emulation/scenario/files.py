@@ -31,12 +31,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from emulation.errors import EmulationError
 from emulation.scenario.delays import BaseDelay, read_delay_trace
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
-from emulation.scenario.path import ELEMENTS, LinkRate
+from emulation.scenario.path import ELEMENTS, Frozen, LinkRate
 from emulation.traces import Recording, Trace, read_recordings
 from kmod.ensemble import Deployment, Ensemble, table_text
 from kmod.errors import DocumentError
@@ -202,13 +202,11 @@ def _with_trace(link: Document, *, what: str, folder: Path) -> Document:
     return link
 
 
-class _Made(BaseModel):
+class _Made(Frozen):
     """How a trace is generated: its model or its Poisson process, duration and seed.
 
     link: a link of the model; None: the seed chooses.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     model: str | Path | None = None
     poisson_mbps: float | None = Field(None, gt=0)

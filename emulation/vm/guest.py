@@ -20,7 +20,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,6 @@ _COMPLAINT = re.compile(r"\b(BUG|WARNING|Oops|panic|Call Trace|stall)\b")
 _START = """\
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
 export CCATUNE_SHARE={share} CCATUNE_RELEASE={release} PYTHONDONTWRITEBYTECODE=1
-{environment}
 mkdir -p /lib/modules/{release}
 mount --bind {modules} /lib/modules/{release}
 ip link set lo up
@@ -88,8 +87,8 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
-def _last_lines(text: str, count: int = 20) -> str:
-    return "\n".join(text.splitlines()[-count:])
+def _last_lines(text: str) -> str:
+    return "\n".join(text.splitlines()[-20:])
 
 
 def _dying_words(console: str) -> str:
@@ -105,7 +104,6 @@ def run_in_guest(
     *,
     timeout_s: float,
     files: Path | None = None,
-    environment: Mapping[str, str] | None = None,
     own_clock: bool = False,
 ) -> GuestResult:
     """Boot the kernel line and run the command in it, as root, in the shared folder.
@@ -124,7 +122,6 @@ def run_in_guest(
         release=kernel.release,
         modules=shlex.quote(str(kernel.modules)),
         command=shown,
-        environment="\n".join(f"export {name}={shlex.quote(value)}" for name, value in (environment or {}).items()),
     )
     if files is not None:
         files.mkdir(parents=True, exist_ok=True)

@@ -7,11 +7,12 @@ import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from serving.access.grants import Grant, PrincipalKind, Scope
 from serving.database import TokenRow
 from serving.names import AgentId, CcaName, ChannelName
+from serving.schemas import RowSchema, Schema, StrictSchema
 
 MAX_LIFETIME_S = 10 * 366 * 86_400
 MAX_LIMITS = 64
@@ -38,10 +39,8 @@ PrincipalName = Annotated[
 ]
 
 
-class TokenCreate(BaseModel):
+class TokenCreate(StrictSchema):
     """A request for a token. The principal is made if there is none with that name."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     principal: PrincipalName
     kind: PrincipalKind | None = Field(
@@ -70,10 +69,8 @@ def _state(row: TokenRow, *, now: datetime) -> Literal["active", "expired", "rev
     return "expired" if row.expires_at is not None and row.expires_at <= now else "active"
 
 
-class OwnToken(BaseModel):
+class OwnToken(Schema):
     """What the token of a request permits. An agent takes its id from this answer."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str | None = Field(description="Names the token; null on a registry without accounts.")
     principal: str = Field(description="Whose token it is.")
@@ -97,10 +94,8 @@ class OwnToken(BaseModel):
         )
 
 
-class TokenRead(BaseModel):
+class TokenRead(Schema):
     """A token, without its text."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str = Field(description="Names the token; it is a part of the token's text.", examples=[_PUBLIC_ID])
     principal: str = Field(description="Whose token it is.", examples=["web-1"])
@@ -140,10 +135,8 @@ class TokenCreated(TokenRead):
     )
 
 
-class PrincipalRead(BaseModel):
+class PrincipalRead(RowSchema):
     """Someone who has tokens."""
-
-    model_config = ConfigDict(frozen=True, from_attributes=True)
 
     name: str = Field(description="Its name.", examples=["web-1"])
     kind: str = Field(description="What it is: `human`, `agent` or `ci`.", examples=["agent"])
@@ -151,10 +144,8 @@ class PrincipalRead(BaseModel):
     disabled_at: datetime | None = Field(description="When it was disabled (UTC); null if it is not.", examples=[None])
 
 
-class AuditRead(BaseModel):
+class AuditRead(RowSchema):
     """One change."""
-
-    model_config = ConfigDict(frozen=True, from_attributes=True)
 
     id: int = Field(description="Number of the entry.")
     at: datetime = Field(description="When the change was made (UTC).")

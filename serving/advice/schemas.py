@@ -9,10 +9,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from serving.database import AdviceRow
 from serving.names import CcaName
+from serving.schemas import Schema
 
 MAX_ALGORITHMS, MAX_STATES, MAX_SENTENCES = 64, 64, 100
 _MOST = 10**12
@@ -22,11 +23,7 @@ _Label = Annotated[str, Field(max_length=200)]
 _Real = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Interval(_Part):
+class Interval(Schema):
     """A figure with its 95 % interval."""
 
     value: _Real = Field(description="The figure.")
@@ -34,7 +31,7 @@ class Interval(_Part):
     high: _Real = Field(description="Upper end.")
 
 
-class SimulatedFigures(_Part):
+class SimulatedFigures(Schema):
     """Figures of an algorithm, simulated on the links of the observed flows."""
 
     throughput_mbps: Interval = Field(description="In Mbit/s.")
@@ -43,7 +40,7 @@ class SimulatedFigures(_Part):
     score: Interval = Field(description="What candidates are ranked by (docs/advise.md).")
 
 
-class StateSummary(_Part):
+class StateSummary(Schema):
     """The advice for a network state, or for all flows."""
 
     state: _Label = Field(description="Ranges of rate and round trip.", examples=["all flows"])
@@ -64,7 +61,7 @@ class StateSummary(_Part):
         return sorted(self.candidates.items(), key=lambda one: -one[1].score.value)
 
 
-class AdviceReport(_Part):
+class AdviceReport(Schema):
     """An advice as `ccatune advise --json` prints it."""
 
     format: Literal["ccatune-advice/1"] = Field(alias="schema", description="Version of this document.")

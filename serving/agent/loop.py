@@ -317,7 +317,7 @@ def _trust_of(
     return Trust(settings.root, store=store, log=log, writes=writes, now_s=now_s)
 
 
-def notify_systemd(message: str = "READY=1") -> None:
+def notify_systemd() -> None:
     """Notify systemd (Type=notify) that this process is ready for others. Without systemd this does nothing."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
@@ -327,4 +327,4 @@ def notify_systemd(message: str = "READY=1") -> None:
     if address.startswith("@"):
         address = "\0" + address[1:]
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
-        out.sendto(message.encode("ascii"), address)
+        out.sendto(b"READY=1", address)

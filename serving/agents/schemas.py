@@ -7,11 +7,12 @@ import json
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from serving.database import RUN_ID_CHARS, AgentRow
 from serving.names import AgentId, CcaName, ChannelName, DigestText, Labels, PlainText
 from serving.qos.schemas import ReportedSums
+from serving.schemas import Schema
 
 # Reports of two runs that alternate within this time come from two agents. A restarted agent never has its old run id.
 SHARED_WINDOW = timedelta(minutes=10)
@@ -37,10 +38,8 @@ def _cut(text: str) -> str:
     return text[:MAX_ERROR_CHARS]
 
 
-class _ReportedState(BaseModel):
+class _ReportedState(Schema):
     """What an agent says of the table in force."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     cca: CcaName
     channel: ChannelName
@@ -59,7 +58,7 @@ class _ReportedState(BaseModel):
     run_id: Annotated[str, Field(pattern=rf"^[A-Za-z0-9_-]{{1,{RUN_ID_CHARS}}}$")] | None = Field(
         default=None, description="Random word that the agent chooses at each start, or null."
     )
-    labels: Labels = {}
+    labels: Labels = Field(default={})
 
 
 class AgentReport(_ReportedState):

@@ -10,12 +10,13 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Header
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from serving.database import IDEMPOTENCY_KEY_CHARS, DeploymentRow
 from serving.errors import IdempotencyKeyReusedError
 from serving.names import EXAMPLE_DOCUMENT, CcaName, ChannelName, DigestText, Note
 from serving.roots.schemas import SignedEnvelope
+from serving.schemas import Schema, StrictSchema
 
 _URGENT = (
     "Whether each running flow takes the table at its next ACK or transmission, "
@@ -32,10 +33,8 @@ IdempotencyKey = Annotated[
 ]
 
 
-class ChannelMove(BaseModel):
+class ChannelMove(StrictSchema):
     """A request to point a channel to an ensemble."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     digest: DigestText
     hold_back_permille: int = Field(
@@ -45,19 +44,15 @@ class ChannelMove(BaseModel):
     note: Note = ""
 
 
-class RollBack(BaseModel):
+class RollBack(StrictSchema):
     """A request to point a channel back to its previous ensemble."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     urgent: bool = Field(default=True, strict=True, description=_URGENT)
     note: Note = ""
 
 
-class DeploymentRead(BaseModel):
+class DeploymentRead(Schema):
     """One move of a channel."""
-
-    model_config = ConfigDict(frozen=True)
 
     registry: str = Field(description="Name of the registry that gave the serial out.", examples=["local"])
     cca: CcaName
@@ -86,10 +81,8 @@ class DeploymentRead(BaseModel):
         )
 
 
-class OfferSignatures(BaseModel):
+class OfferSignatures(Schema):
     """What an agent with a pinned root document verifies before it applies an offer."""
-
-    model_config = ConfigDict(frozen=True)
 
     deployment: SignedEnvelope | None = Field(
         description="The registry's signature of the deployment; null if it has no signing key."

@@ -22,7 +22,6 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import ClientDisconnect
 
-from serving.access.check import caller_of
 from serving.access.grants import Caller, Scope
 from serving.dashboard import words
 from serving.dashboard.assets import versioned
@@ -155,8 +154,3 @@ def _permits(caller: Caller | None) -> Callable[..., bool]:
         return True
 
     return may
-
-
-def caller_in(request: Request) -> Caller:
-    """Return the caller of a page."""
-    return caller_of(request.scope)

@@ -10,19 +10,18 @@ import json
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from serving.database import CONTENT_CHARS, DatasetRow
 from serving.names import AgentId, DatasetName
+from serving.schemas import Schema
 
 MAX_PARTS = 200
 _Rate = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
-class ScaleVariation(BaseModel):
+class ScaleVariation(Schema):
     """How much the rate varies at a time scale."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     scale_ms: float = Field(gt=0, allow_inf_nan=False, description="The time scale.", examples=[1024])
     deviation: float = Field(
@@ -30,10 +29,8 @@ class ScaleVariation(BaseModel):
     )
 
 
-class DatasetFacts(BaseModel):
+class DatasetFacts(Schema):
     """Figures of the recordings that a runner has under a name."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     content: str = Field(
         pattern=rf"^[0-9a-f]{{{CONTENT_CHARS}}}$",
@@ -69,10 +66,8 @@ class DatasetContent(DatasetReport):
         return cls.model_validate({**json.loads(row.facts), **own})
 
 
-class DatasetRead(BaseModel):
+class DatasetRead(Schema):
     """A dataset that jobs may name."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: DatasetName
     is_configured: bool = Field(description="Whether the registry's settings name it.")
@@ -81,9 +76,7 @@ class DatasetRead(BaseModel):
     )
 
 
-class DatasetList(BaseModel):
+class DatasetList(Schema):
     """All datasets that jobs may name."""
-
-    model_config = ConfigDict(frozen=True)
 
     items: list[DatasetRead] = Field(description="In the order of their names.")

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from serving.channels.schemas import DeploymentRead
 from serving.names import CcaName, ChannelName, DigestText
+from serving.schemas import Schema
 
 Verdict = Literal["ok", "watch", "drifted", "unknown"]
 
 
-class DriftRow(BaseModel):
+class DriftRow(Schema):
     """The queueing delay of the flows of one state and class, compared with training."""
-
-    model_config = ConfigDict(frozen=True)
 
     state: int = Field(description="Number of the state, as in sums of flows.")
     delay_class: int = Field(serialization_alias="class", description="The class, counted from 0.")
@@ -30,20 +29,16 @@ class DriftRow(BaseModel):
     mean_delay_us: float | None = Field(description="Mean queueing delay; null without samples.")
 
 
-class DriftState(BaseModel):
+class DriftState(Schema):
     """How often flows visit a state, compared with training."""
-
-    model_config = ConfigDict(frozen=True)
 
     state: int = Field(description="Number of the state, as in sums of flows.")
     share: float = Field(description="Share of the epochs that began in this state.")
     training_share: float = Field(description="Share of the training epochs in this state.")
 
 
-class Drift(BaseModel):
+class Drift(Schema):
     """Drift of one ensemble's flows."""
-
-    model_config = ConfigDict(frozen=True)
 
     verdict: Verdict = Field(description="The worst of visits and delay. `unknown` is worse than `ok`.")
     reasons: list[str] = Field(description="Why, in sentences; the most serious one first.")
@@ -64,10 +59,8 @@ class DriftRead(Drift):
     hours: int = Field(description="The sums of this many hours were compared.")
 
 
-class DriftSummary(BaseModel):
+class DriftSummary(Schema):
     """A verdict in short."""
-
-    model_config = ConfigDict(frozen=True)
 
     verdict: Verdict = Field(description="Whether the channel's flows meet the network of the training.")
     reason: str = Field(description="The most serious reason.", examples=["The ensemble has one state."])

@@ -6,17 +6,16 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from serving.ensembles.signing import SignaturesOf
 from serving.names import CcaName, DigestText
 from serving.roots.schemas import KeyId, SignedEnvelope
+from serving.schemas import RowSchema, Schema
 
 
-class EnsembleSummary(BaseModel):
+class EnsembleSummary(RowSchema):
     """An ensemble without its document, which is at /v1/ensembles/{digest}."""
-
-    model_config = ConfigDict(frozen=True, from_attributes=True)
 
     digest: DigestText
     cca: CcaName
@@ -32,10 +31,8 @@ class PublishedEnsemble(EnsembleSummary):
     created: bool = Field(description="False where the registry held this very ensemble already.")
 
 
-class EnsembleSignature(BaseModel):
+class EnsembleSignature(Schema):
     """A publisher's signature of an ensemble."""
-
-    model_config = ConfigDict(frozen=True)
 
     key_id: KeyId
     counts: bool = Field(description="Whether the newest root document names the key in the role publisher.")
@@ -43,10 +40,8 @@ class EnsembleSignature(BaseModel):
     envelope: SignedEnvelope = Field(description="The envelope with this signature alone.")
 
 
-class EnsembleSignatures(BaseModel):
+class EnsembleSignatures(Schema):
     """The signatures of an ensemble under the newest root document."""
-
-    model_config = ConfigDict(frozen=True)
 
     digest: DigestText
     root_version: int | None = Field(description="Version of the newest root document; null if there is none.")

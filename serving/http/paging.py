@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Generic, TypeVar
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from serving.schemas import Schema
 
 Item = TypeVar("Item")
 Row = TypeVar("Row")
@@ -21,10 +23,8 @@ Cursor = Annotated[
 ]
 
 
-class Page(BaseModel, Generic[Item]):
+class Page(Schema, Generic[Item]):
     """One page of a list."""
-
-    model_config = ConfigDict(frozen=True)
 
     items: list[Item] = Field(description="The items of this page.")
     next_cursor: str | None = Field(description="`cursor` of the next page; null on the last one.")

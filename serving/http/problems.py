@@ -19,7 +19,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
@@ -28,6 +28,7 @@ from starlette.routing import Match
 from serving.errors import DatabaseError, ServingError
 from serving.http.openapi import RETRY_AFTER, WWW_AUTHENTICATE, answered
 from serving.names import in_words
+from serving.schemas import Schema
 
 MEDIA_TYPE = "application/problem+json"
 _URN = "urn:ccatune:problem:"
@@ -52,10 +53,8 @@ class InvalidPart(BaseModel):
     message: str = Field(description="What was expected.", examples=["expected it, got nothing"])
 
 
-class Problem(BaseModel):
+class Problem(Schema):
     """A problem document."""
-
-    model_config = ConfigDict(frozen=True)
 
     type: str = Field(description="What kind of problem: a stable URN.", examples=[_URN + "invalid-request"])
     title: str = Field(description="The kind in words.", examples=["Invalid request"])

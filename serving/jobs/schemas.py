@@ -10,7 +10,7 @@ import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from serving.database import LEASE_CHARS, JobRow
 from serving.names import (
@@ -25,6 +25,7 @@ from serving.names import (
     StudyName,
 )
 from serving.rollouts.shadow import Shadow
+from serving.schemas import RowSchema, Schema, StrictSchema
 
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 # `interrupted`: the runner stops, and the job is queued again. `lost`: so is it after a passing fault, which counts.
@@ -50,10 +51,8 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 _MetricName = Annotated[str, StringConstraints(max_length=64)]
 
 
-class Comparison(BaseModel):
+class Comparison(StrictSchema):
     """Over what two ensembles run in the simulator."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     datasets: list[DatasetName] = Field(
         min_length=1, max_length=MAX_DATASETS, description="Names of the datasets, of which the validation part counts."
@@ -72,10 +71,8 @@ class JobCompare(Comparison):
     baseline: DigestText
 
 
-class JobSubmit(BaseModel):
+class JobSubmit(StrictSchema):
     """A request to train a registered study."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     study: StudyName
     datasets: list[DatasetName] = Field(
@@ -98,10 +95,8 @@ class JobSubmit(BaseModel):
         return {*self.datasets, *(self.compare.datasets if self.compare else ())}
 
 
-class BestPoint(BaseModel):
+class BestPoint(Schema):
     """The best point that a search found for a delay class."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     meets: bool = Field(description="Whether it meets the requirement of its class on the training data.")
     metrics: dict[_MetricName, Finite] = Field(
@@ -109,10 +104,8 @@ class BestPoint(BaseModel):
     )
 
 
-class JobProgress(BaseModel):
+class JobProgress(Schema):
     """How far a job's training is."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     phase: PlainText = Field(max_length=128, description="What it does.", examples=["searching: single"])
     share: float = Field(
@@ -134,10 +127,8 @@ def _of_json(value: object) -> object:
     return json.loads(value) if isinstance(value, str) else value
 
 
-class JobRead(BaseModel):
+class JobRead(RowSchema):
     """A training job."""
-
-    model_config = ConfigDict(frozen=True, from_attributes=True)
 
     id: int = Field(description="Its number. No other job ever has it.", examples=[7])
     study: StudyName
@@ -177,10 +168,8 @@ class JobRead(BaseModel):
         return cls(datasets=row.datasets.split(), **{name: getattr(row, name) for name in names})
 
 
-class JobAttempt(BaseModel):
+class JobAttempt(RowSchema):
     """An attempt at a job, with the end of its log."""
-
-    model_config = ConfigDict(frozen=True, from_attributes=True)
 
     attempt: int = Field(description="Counts from 1.", examples=[1])
     runner: str = Field(description="The runner that made it.", examples=["trainer-1"])
@@ -190,18 +179,14 @@ class JobAttempt(BaseModel):
     log: str = Field(description=f"The end of its log, at most {MAX_LOG_CHARS} characters.", examples=["..."])
 
 
-class JobLogs(BaseModel):
+class JobLogs(Schema):
     """The logs of a job."""
-
-    model_config = ConfigDict(frozen=True)
 
     attempts: list[JobAttempt] = Field(description="The latest attempts, in their order.")
 
 
-class LeaseRequest(BaseModel):
+class LeaseRequest(Schema):
     """A runner's request for a job."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     runner: AgentId
     lease: LeaseWord
@@ -225,10 +210,8 @@ class LeasedCompare(JobCompare):
     document: dict[str, Any] = Field(description="The baseline's document.", examples=[EXAMPLE_DOCUMENT])
 
 
-class LeasedJob(BaseModel):
+class LeasedJob(Schema):
     """A job that a runner has leased."""
-
-    model_config = ConfigDict(frozen=True)
 
     registry: str = Field(description="Name of the registry.", examples=["local"])
     id: int = Field(description="The job's number.", examples=[7])
@@ -253,29 +236,23 @@ def _first_error(text: str) -> str:
 _Log = Annotated[PlainText, AfterValidator(_last_log)]
 
 
-class Heartbeat(BaseModel):
+class Heartbeat(Schema):
     """A runner's report that it still trains a job. It renews the lease."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     lease: LeaseWord
     progress: JobProgress | None = Field(default=None, description="Its progress; null leaves the last one.")
     log: _Log | None = Field(default=None, description="The end of the attempt's log; null leaves the last one.")
 
 
-class HeartbeatAnswer(BaseModel):
+class HeartbeatAnswer(Schema):
     """The answer to a heartbeat."""
-
-    model_config = ConfigDict(frozen=True)
 
     is_cancelling: bool = Field(description="Whether the runner must stop the job.", examples=[False])
     lease_s: float = Field(description="Time after which the lease runs out without a heartbeat.", examples=[60.0])
 
 
-class AttemptEnd(BaseModel):
+class AttemptEnd(Schema):
     """A runner's report that its attempt at a job has ended."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     lease: LeaseWord
     outcome: Outcome = Field(

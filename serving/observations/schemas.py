@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from serving.names import AgentId, DigestText
+from serving.schemas import RowSchema
 
 
-class ObservationFile(BaseModel):
+class ObservationFile(RowSchema):
     """A file without its content, which is at /v1/observations/{digest}."""
-
-    model_config = ConfigDict(frozen=True, from_attributes=True)
 
     digest: DigestText
     agent_id: AgentId

@@ -6,12 +6,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from serving.access.grants import Role
 from serving.access.schemas import PrincipalName
 from serving.database import PASSKEY_NAME_CHARS, PersonRow
 from serving.names import PlainText
+from serving.schemas import Schema, StrictSchema
 
 _ROLE = "What it permits: `viewer`, `operator` or `admin`."
 
@@ -24,10 +25,8 @@ class PasskeyForm(BaseModel):
     name: PasskeyName
 
 
-class PersonReset(BaseModel):
+class PersonReset(StrictSchema):
     """How the person of a new or reset account sets its password."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     password: SecretStr | None = Field(
         default=None,
@@ -43,18 +42,14 @@ class PersonCreate(PersonReset):
     role: Role = Field(description=_ROLE, examples=["operator"])
 
 
-class RoleChange(BaseModel):
+class RoleChange(StrictSchema):
     """Another role of a person."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     role: Role = Field(description=_ROLE, examples=["viewer"])
 
 
-class PersonRead(BaseModel):
+class PersonRead(Schema):
     """A person."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str = Field(description="The name, which is that of a principal of kind `human`.", examples=["alice"])
     role: Role = Field(description=_ROLE, examples=["operator"])

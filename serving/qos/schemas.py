@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from serving.agent.sums import COUNTS
 from serving.database import MAX_SUM, NONE, RUN_ID_CHARS
 from serving.names import AgentId, CcaName, ChannelName
+from serving.schemas import Schema
 
 # Bounds of the kernel's tables (kmod/core/ensemble.h), and of the rows that one report may add.
 MAX_STATE = 4095
@@ -50,22 +51,18 @@ def _column(name: str) -> Any:
     return Field(default=[], description=_MEANINGS[name] + " Empty where the agent does not report it.")
 
 
-class ReportedTable(BaseModel):
+class ReportedTable(Schema):
     """A table that sums belong to."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     registry: ChannelName = Field(description="Name of the registry that deployed it.", examples=["local"])
     channel: ChannelName
     serial: DeployedSerial = Field(description="Serial of the deployment.", examples=[7])
 
 
-class ReportedSums(BaseModel):
+class ReportedSums(Schema):
     """By how much the sums of flows have grown in an agent's kernel. Each field from `table` on has one entry for each
     row. Unknown keys are ignored, because agents may be newer than their registry.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     series: str = Field(
         pattern=rf"^[A-Za-z0-9_-]{{1,{RUN_ID_CHARS}}}$",
@@ -123,10 +120,8 @@ def _sum(name: str) -> Any:
     return Field(description=_MEANINGS[name])
 
 
-class QosRead(BaseModel):
+class QosRead(Schema):
     """Sums over the reports of a time. Of the keys it has those by which the answer is grouped."""
-
-    model_config = ConfigDict(frozen=True)
 
     hour: datetime | None = Field(default=None, description="Begin of the hour in which the reports arrived (UTC).")
     cca: CcaName | None = Field(default=None, description="Name of the algorithm.")

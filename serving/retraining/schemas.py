@@ -7,7 +7,7 @@ import json
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from serving.database import RetrainingPolicyRow, RetrainingRow
 from serving.jobs.schemas import MAX_DATASETS, Comparison
@@ -15,6 +15,7 @@ from serving.names import CcaName, ChannelName, DatasetName, DigestText, Note, S
 from serving.retraining import ACTOR
 from serving.rollouts.plan import Plan
 from serving.rollouts.shadow import Shadow
+from serving.schemas import Schema, StrictSchema
 
 RetrainingState = Literal[
     "proposed", "training", "trained", "rolling-out",
@@ -25,10 +26,8 @@ _REST_HOURS = 168.0
 _MOST_REST_HOURS = 24.0 * 366
 
 
-class RetrainingPolicy(BaseModel):
+class RetrainingPolicy(StrictSchema):
     """How a channel is trained anew when its flows drift."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     study: StudyName
     datasets: list[DatasetName] = Field(
@@ -71,10 +70,8 @@ def policy_of(row: RetrainingPolicyRow) -> RetrainingPolicy:
     return RetrainingPolicy.model_validate_json(row.policy)
 
 
-class RetrainingRequest(BaseModel):
+class RetrainingRequest(StrictSchema):
     """Why someone starts, approves or dismisses a retraining."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     note: Note = ""
 
@@ -85,10 +82,8 @@ class RolloutApproval(RetrainingRequest):
     force: Note = Field(default="", description="Why the roll-out begins although there are objections.")
 
 
-class RetrainingRead(BaseModel):
+class RetrainingRead(Schema):
     """A retraining of a channel."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: int = Field(description="Its number.")
     cca: CcaName

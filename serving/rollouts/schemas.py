@@ -7,7 +7,7 @@ import json
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from serving.channels.schemas import ChannelMove
 from serving.database import RolloutEventRow, RolloutRow
@@ -16,6 +16,7 @@ from serving.rollouts.plan import Plan
 from serving.rollouts.shadow import Shadow
 from serving.rollouts.standing import arm_of, n_treated, plan_of
 from serving.rollouts.statistics import Arm
+from serving.schemas import Schema, StrictSchema
 
 RolloutAction = Literal["pause", "resume", "abort", "promote"]
 RolloutState = Literal["running", "paused", "aborted", "promoted"]
@@ -29,18 +30,14 @@ class RolloutStart(ChannelMove):
     force: Note = Field(default="", description="Why the roll-out begins although the simulator speaks against it.")
 
 
-class RolloutRequest(BaseModel):
+class RolloutRequest(StrictSchema):
     """Why someone pauses, resumes, aborts or promotes a roll-out."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     note: Note = ""
 
 
-class RolloutRead(BaseModel):
+class RolloutRead(Schema):
     """A roll-out."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: int = Field(description="Its number.")
     cca: CcaName
@@ -79,10 +76,8 @@ class RolloutRead(BaseModel):
         )  # fmt: skip
 
 
-class RehearsedStep(BaseModel):
+class RehearsedStep(Schema):
     """How a step would end for a candidate without effect, judged on past figures."""
-
-    model_config = ConfigDict(frozen=True)
 
     step: int = Field(description="Counted from 1.")
     share: float = Field(description="Share of the servers with the candidate.")
@@ -92,10 +87,8 @@ class RehearsedStep(BaseModel):
     evidence: dict[str, Any] = Field(description="The figures behind it.")
 
 
-class RolloutEventRead(BaseModel):
+class RolloutEventRead(Schema):
     """An entry of a roll-out's record."""
-
-    model_config = ConfigDict(frozen=True)
 
     at: datetime = Field(description="When (UTC).")
     actor: str = Field(description="Who did it; `rollouts` is the registry itself.")

@@ -14,37 +14,32 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from serving.names import DatasetName, DigestText
 from serving.rollouts.plan import Plan
+from serving.schemas import Schema
 
 _Change = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class ShadowChange(BaseModel):
+class ShadowChange(Schema):
     """How much more the candidate has than the baseline."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     change: _Change = Field(description="Candidate less baseline; for goodput as a share of the baseline's.")
     interval: tuple[_Change, _Change] = Field(description="Its 95 % interval.", examples=[[-0.01, 0.02]])
 
 
-class ShadowTarget(BaseModel):
+class ShadowTarget(Schema):
     """The comparison for one delay class."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     target_ms: float = Field(gt=0, allow_inf_nan=False, description="Target of the class.", examples=[100.0])
     within_target: ShadowChange = Field(description="Share of the packets within the target.")
     goodput: ShadowChange = Field(description="Delivered bytes.")
 
 
-class Shadow(BaseModel):
+class Shadow(Schema):
     """What `ccatune evaluate --baseline --json` prints. Unknown fields are ignored."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     baseline_digest: DigestText
     candidate_digest: DigestText

@@ -7,10 +7,11 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from serving.database import RootRow
 from serving.errors import SignatureInvalidError
+from serving.schemas import Schema, StrictSchema
 from serving.signatures import ROLES, Envelope, PrivateKey, Role, Root, SignatureError
 from serving.signatures.root import ROOT_TYPE
 
@@ -28,10 +29,8 @@ KeyId = Annotated[
 ]
 
 
-class EnvelopeSignature(BaseModel):
+class EnvelopeSignature(StrictSchema):
     """One signature of an envelope's payload."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     keyid: KeyId
     sig: str = Field(
@@ -42,10 +41,8 @@ class EnvelopeSignature(BaseModel):
     )
 
 
-class SignedEnvelope(BaseModel):
+class SignedEnvelope(StrictSchema):
     """A DSSE envelope. The signed bytes are the Pre-Authentication Encoding of its type and payload."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     payload: str = Field(
         max_length=_MAX_PAYLOAD_CHARS, description="The signed document, in base64.", examples=["e30="]
@@ -86,10 +83,8 @@ class RootEnvelope(SignedEnvelope):
     model_config = ConfigDict(json_schema_extra=_add_example)
 
 
-class RootAdded(BaseModel):
+class RootAdded(Schema):
     """The answer to an upload of a root document."""
-
-    model_config = ConfigDict(frozen=True)
 
     registry: str = Field(description="Name of the registry that the document is for.", examples=["local"])
     version: int = Field(description="Version of the document.")

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 
 
@@ -15,6 +18,7 @@ def ensemble_of(
     classes_ms: tuple[int, ...] = (100,),
     epoch_ms: int = 2000,
     epsilon_pct: int = 0,
+    provenance: Mapping[str, Any] | None = None,
 ) -> Ensemble:
     """Rows state by state, and for each state class by class."""
     return Ensemble(
@@ -26,6 +30,17 @@ def ensemble_of(
         axes=axes or (Axis("throughput_bytes_per_s", "linear", 125_000, len(rows) // len(classes_ms)),),
         columns=columns,
         rows=rows,
+        provenance=provenance or {},
+    )
+
+
+def like_trained(
+    rows: tuple[tuple[int, int, int], ...], *, classes_ms: tuple[int, ...] = (100,), **provenance: Any
+) -> Ensemble:
+    """An ensemble of GR with the columns, the epoch and the epsilon of those that training makes."""
+    columns = ("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us")
+    return ensemble_of(
+        rows, columns=columns, classes_ms=classes_ms, epoch_ms=30_000, epsilon_pct=25, provenance=provenance
     )
 
 

@@ -33,7 +33,6 @@ from typing import Any
 
 import click
 import httpx
-import numpy as np
 
 from tests.prove.docker import Docker, DockerError, daemon, enter_namespaces, lines
 from tests.prove.guarded import free_port, make_ensemble
@@ -361,7 +360,7 @@ def run_all(site: Site, *, builds: bool) -> str:
 def prepare(folder: Path) -> None:
     """Write what an operator has: a study, recordings, and a folder for files."""
     (folder / "training").mkdir()
-    made = make_site(folder / "training", np.random.default_rng(1))
+    made = make_site(folder / "training", seed=1)
     (folder / "studies").mkdir()
     (folder / "studies" / "compose.yaml").write_text(STUDY, encoding="utf-8")
     shutil.copytree(made.folder / "made-train", folder / "recordings")

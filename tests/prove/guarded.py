@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kmod.ensemble import Axis, DelayClass, Ensemble
+from kmod.ensemble import Ensemble
 from serving.client import RegistryClient
 from serving.signatures import EnsembleStatement, Envelope, PrivateKey, Role, Root, sign_ensemble
 from serving.signatures.root import ROOT_TYPE
+from tests.emulation.tables import like_trained
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 REGISTRY = "lab"
@@ -28,17 +29,7 @@ YEAR_S = 365 * 86_400
 
 def make_ensemble(number: int) -> Ensemble:
     """An ensemble of its own for each number."""
-    return Ensemble(
-        cca="gr",
-        epoch_ms=30_000,
-        estimate_ms=250,
-        epsilon_pct=25,
-        classes=(DelayClass(95, 100_000),),
-        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 40),),
-        columns=("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us"),
-        rows=tuple((60_000, 3_000, 12_000 + level) for level in range(40)),
-        provenance={"number": number},
-    )
+    return like_trained(tuple((60_000, 3_000, 12_000 + level) for level in range(40)), number=number)
 
 
 def free_port() -> int:

@@ -29,11 +29,12 @@ import click
 
 from emulation.mahimahi.in_bpf import available_ccas
 from kmod.bpf_host import BpfHost
-from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from kmod.ensemble import Deployment, Ensemble, table_text
 from serving.agent.kernel import BpfTree
 from tests.bpf.conftest import kernel_objects
 from tests.bpf.link import link
 from tests.bpf.sole import built_program, sole_host
+from tests.emulation.tables import like_trained
 from tests.prove.kill_service import CCA, CHANNEL, Kernel, campaign
 
 FLOWS = 50
@@ -52,17 +53,8 @@ class ShortfallError(Exception):
 
 def make_ensemble(number: int) -> Ensemble:
     """An ensemble of the size of a real one. Its rows tell its number by the bandwidth window."""
-    return Ensemble(
-        cca=CCA,
-        epoch_ms=30_000,
-        estimate_ms=250,
-        epsilon_pct=25,
-        classes=tuple(DelayClass(95, delay_us) for delay_us in (50_000, 100_000, 200_000)),
-        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, LEVELS),),
-        columns=("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us"),
-        rows=tuple((20_000 + number, 3000, 12_000 + row) for row in range(LEVELS * 3)),
-        provenance={"number": number},
-    )
+    rows = tuple((20_000 + number, 3000, 12_000 + row) for row in range(LEVELS * 3))
+    return like_trained(rows, classes_ms=(50, 100, 200), number=number)
 
 
 @dataclass

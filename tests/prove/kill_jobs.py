@@ -26,7 +26,6 @@ import os
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -37,11 +36,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
-import numpy as np
 
 from serving.client import RegistryClient
 from serving.errors import RegistryClientError
 from serving.jobs.client import JobsClient
+from tests.prove.guarded import free_port
 from tests.prove.kill_trainer import END_S, ROOT, ShortfallError, finish, make_site
 from tests.prove.rolling_fleet import RollingFleet
 
@@ -51,12 +50,6 @@ RUNNERS = {"shared-1": "shared", "shared-2": "shared", "alone": "alone"}
 MAX_LIFE_S = 4.0
 AIM_S = 20.0
 _JOB = re.compile(rb"--out\0[^\0]*/([0-9]+)-[0-9a-f]{16}/")
-
-
-def free_port() -> int:
-    """A port that nothing uses now."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 class Site:
@@ -158,7 +151,7 @@ def wait_for_ensemble(folder: Path, seen: set[Path]) -> None:
 
 def kill_jobs(folder: Path, *, kills: int, seed: int, unfinished: int = 4) -> str:
     """Run the campaign with so many unfinished jobs in a folder; its last line. Raises ShortfallError."""
-    chance, trained = random.Random(seed), make_site(folder, np.random.default_rng(seed))
+    chance, trained = random.Random(seed), make_site(folder, seed=seed)
     wanted, _ = finish(trained, folder / "undisturbed.json")
     site, sampler = Site(folder, unfinished=unfinished), Sampler(folder)
     sampler.start()

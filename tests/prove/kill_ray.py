@@ -31,7 +31,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
-import numpy as np
 from ray.cluster_utils import Cluster
 
 from kmod.ensemble import Ensemble
@@ -133,7 +132,7 @@ def kill_all(count: int, seed: int, kinds: tuple[str, ...]) -> str:
     """The campaign; its last line."""
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ccatune-kill-ray-") as folder:
-        site = make_site(Path(folder), np.random.default_rng(seed))
+        site = make_site(Path(folder), seed=seed)
         (site.folder / "study.yaml").write_text(STUDY.replace("steps: 6,", "steps: 40,"), encoding="utf-8")
         wanted, _ = finish(site, site.folder / "undisturbed.json")
         campaign = Campaign(site, wanted, random.Random(seed))

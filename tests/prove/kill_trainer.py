@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import numpy as np
 
 from kmod.ensemble import Ensemble
+from tests.training.links import write_traces
 
 ROOT = Path(__file__).resolve().parents[2]
 END_S = 300.0
@@ -107,16 +107,10 @@ class Site:
         return any(self.out.with_name("gr.json.parts").glob("*/.*.tmp")) or any(self.folder.glob(".gr.json.*.tmp"))
 
 
-def make_site(folder: Path, rng: np.random.Generator) -> Site:
+def make_site(folder: Path, *, seed: int) -> Site:
     """Traces whose rate steps between 1 and 7 Mbit/s every few seconds."""
     (folder / "study.yaml").write_text(STUDY, encoding="utf-8")
-    (folder / "made-train").mkdir()
-    for name in "abc":
-        rates_mbps = np.repeat(rng.uniform(1, 7, TRACE_S // 4), 4)
-        counts = rng.poisson(np.repeat(rates_mbps / 12, 1000))
-        times_ms = np.repeat(np.arange(1, len(counts) + 1), counts)
-        text = "\n".join(map(str, times_ms)) + "\n"
-        (folder / "made-train" / f"{name}.down").write_text(text, encoding="ascii")
+    write_traces(folder / "made-train", files=3, seconds=TRACE_S, seed=seed)
     return Site(folder)
 
 
@@ -172,7 +166,7 @@ def inspect(site: Site, tally: Tally, *, before: dict[str, bytes]) -> None:
 def kill_trainers(folder: Path, *, count: int, seed: int) -> Tally:
     """Run the campaign in a folder. Raises ShortfallError."""
     rng, tally = random.Random(seed), Tally()
-    site = make_site(folder, np.random.default_rng(seed))
+    site = make_site(folder, seed=seed)
     wanted, life_s = finish(site, folder / "undisturbed.json")
     while tally.kills < count:
         before = site.parts()

@@ -22,6 +22,9 @@ from pathlib import Path
 
 import click
 
+from kmod.ensemble import Ensemble
+from serving.names import EXAMPLE_DOCUMENT
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPOSITORY / "packaging")]
 
@@ -50,28 +53,11 @@ def run(*arguments: str | Path) -> str:
     return done.stdout
 
 
-def make_table(path: Path) -> None:
-    """Write an ensemble of GR with one row."""
-    from kmod.ensemble import Axis, DelayClass, Ensemble
-
-    Ensemble(
-        cca="gr",
-        epoch_ms=30_000,
-        estimate_ms=250,
-        epsilon_pct=25,
-        classes=(DelayClass(95, 100_000),),
-        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 1),),
-        columns=("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us"),
-        rows=((60_000, 3_000, 12_000),),
-        provenance={},
-    ).save(path)
-
-
 def try_in_root(packages: list[Path], *, folder: Path) -> str:
     """Install, use and remove the packages in a new root. Return the output. folder: for the files of the try."""
     apt = guest_files.Apt(guest_files.cache_root() / "apt")
     apt.prepare()
-    make_table(folder / "gr.json")
+    Ensemble.from_json(EXAMPLE_DOCUMENT).save(folder / "gr.json")
     wanted = sorted({HEADERS, RECOMMENDED}.union(*map(dependencies, packages)))
     inside = f"{ROOT_FOLDER}/{SCRIPT.name} {ROOT_FOLDER}"
     copied = " ".join(str(path) for path in [*packages, SCRIPT, folder / "gr.json", QUICKSTART])

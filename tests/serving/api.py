@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import httpx
 from fastapi import FastAPI
 
-from kmod.ensemble import Axis, DelayClass, Ensemble
+from kmod.ensemble import Ensemble
 from serving.access.grants import Role, local_caller
 from serving.database import Database, SessionRow
 from serving.people import repository as people
@@ -21,6 +21,7 @@ from serving.people.service import add_person
 from serving.people.sessions import Browser
 from serving.registry.app import create_app
 from serving.settings import ServingSettings
+from tests.emulation.tables import like_trained
 
 Part = TypeVar("Part")
 # Runs a command line, and gives its exit status, output and errors.
@@ -32,17 +33,8 @@ START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 def make_ensemble(number: int = 0, *, cca: str = "gr") -> Ensemble:
     """A small valid ensemble; each number gives another digest."""
     assert cca == "gr", "the one algorithm with tuned parameters"
-    return Ensemble(
-        cca=cca,
-        epoch_ms=30_000,
-        estimate_ms=250,
-        epsilon_pct=25,
-        classes=(DelayClass(95, 50_000), DelayClass(95, 100_000)),
-        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 4),),
-        columns=("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us"),
-        rows=tuple((60_000, 3_000, 12_000 + row) for row in range(8)),
-        provenance={"number": number},
-    )
+    rows = tuple((60_000, 3_000, 12_000 + row) for row in range(8))
+    return like_trained(rows, classes_ms=(50, 100), number=number)
 
 
 @dataclass

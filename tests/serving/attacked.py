@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -49,6 +48,7 @@ from serving.signatures import (
 from tests.serving.agent.fakes import ensemble
 from tests.serving.running import Running
 from tests.serving.signing import Keys, key_file
+from tests.serving.threads import served
 
 DAY_S = 86_400
 Json = dict[str, Any]
@@ -114,17 +114,8 @@ def attacker() -> Iterator[Attacker]:
 
     # One client, because each reads the files of all authorities; each request has a connection of its own.
     client = httpx.Client(timeout=30, limits=httpx.Limits(max_keepalive_connections=0))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with client, served(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as made.url:
         yield made
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-        client.close()
 
 
 class Scene:

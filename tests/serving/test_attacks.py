@@ -7,7 +7,6 @@ agent must follow the registry again without an operator. `--dry-run` must say t
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -21,6 +20,7 @@ from serving.signatures import Envelope, PrivateKey, Root
 from tests.serving.agent.fakes import ensemble, table
 from tests.serving.attacked import DAY_S, Json, Scene, scene_in
 from tests.serving.signing import Keys, envelope_of
+from tests.serving.threads import beside
 
 pytestmark = pytest.mark.service
 
@@ -291,14 +291,8 @@ def test_removed_publishers_and_too_few_of_them_approve_nothing(scene: Scene) ->
 def following(scene: Scene) -> Iterator[None]:
     """An agent that runs in a thread."""
     running = scene.new_agent()
-    thread = threading.Thread(target=running.run)
-    thread.start()
-    try:
+    with beside(running.run, stop=running.stop):
         yield
-    finally:
-        running.stop()
-        thread.join(60)
-        assert not thread.is_alive()
 
 
 def wait_for_report(scene: Scene, state: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import ClassVar
@@ -15,6 +14,7 @@ import pytest
 from serving.client import RegistryClient
 from serving.errors import RegistryClientError
 from serving.signatures import Envelope
+from tests.serving.threads import served
 
 DIGEST = "sha256:" + "0" * 64
 MOVED = json.dumps(
@@ -45,9 +45,8 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def answering() -> Iterator[Callable[[str], RegistryClient]]:
     """Gives a client whose every request is answered with a 200 of that text."""
-    with HTTPServer(("127.0.0.1", 0), _Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
+    server = HTTPServer(("127.0.0.1", 0), _Handler)
+    with served(server):
         clients: list[RegistryClient] = []
 
         def make(text: str) -> RegistryClient:
@@ -59,8 +58,6 @@ def answering() -> Iterator[Callable[[str], RegistryClient]]:
         yield make
         for client in clients:
             client.close()
-        server.shutdown()
-        thread.join()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from serving.errors import RegistryClientError
 from serving.settings import ServingSettings
 from tests.serving.api import make_ensemble
 from tests.serving.running import Running
+from tests.serving.threads import served
 
 LIMIT_S = 20.0
 DIGEST = "sha256:" + "0" * 64
@@ -126,16 +127,12 @@ def test_busy_registry_is_asked_once_more_where_it_says_when(
     monkeypatch.setattr(_Busy, "retry_after", retry_after)
     monkeypatch.setattr(_Busy, "keys", [])
     slept_s: list[float] = []
-    with HTTPServer(("127.0.0.1", 0), _Busy) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        with (
-            RegistryClient(f"http://127.0.0.1:{server.server_port}", sleep=slept_s.append) as client,
-            pytest.raises(RegistryClientError, match="got 503"),
-        ):
-            client.roll_back("gr", "champion")
-        server.shutdown()
-        thread.join()
+    with (
+        served(HTTPServer(("127.0.0.1", 0), _Busy)) as url,
+        RegistryClient(url, sleep=slept_s.append) as client,
+        pytest.raises(RegistryClientError, match="got 503"),
+    ):
+        client.roll_back("gr", "champion")
     assert slept_s == pauses_s
     assert len(_Busy.keys) == 1 + len(pauses_s)
     assert len(set(_Busy.keys)) == 1

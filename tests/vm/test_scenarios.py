@@ -13,7 +13,7 @@ from emulation.run.qos import QoS
 from emulation.run.simulator import simulate
 from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.vm.runner import emulate_each
-from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from tests.emulation.tables import ensemble_of, table_of
 from tests.vm.lines import LONG
 
 pytestmark = pytest.mark.vm
@@ -25,17 +25,7 @@ THRESHOLD_US = 20_000
 
 def table() -> str:
     """Every level on one row a class; the second class holds a third of the first one's delay."""
-    ensemble = Ensemble(
-        cca="gr",
-        epoch_ms=1000,
-        estimate_ms=250,
-        epsilon_pct=0,
-        classes=(DelayClass(95, 200_000), DelayClass(95, 60_000)),
-        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 40),),
-        columns=("delay_threshold_us",),
-        rows=((60_000,), (THRESHOLD_US,)) * 40,
-    )
-    return table_text(ensemble, Deployment("file", "test", 1))
+    return table_of(ensemble_of(((60_000,), (THRESHOLD_US,)) * 40, classes_ms=(200, 60), epoch_ms=1000))
 
 
 @pytest.fixture(scope="module")

@@ -90,11 +90,6 @@ def limits_of(flows: Sequence[Flow]) -> list[RateLimit | None]:
     return [None if finding is None else finding.limit for finding in _findings(flows)]
 
 
-def limit_of(flow: Flow) -> RateLimit | None:
-    """The policer of a flow that has no others beside it. limits_of() uses all flows of a client together."""
-    return limits_of([flow])[0]
-
-
 def segments_of(flows: Sequence[Flow]) -> list[dict[str, Any]]:
     """A row for each segment of each flow (Flow.segments), in their order.
 

@@ -84,9 +84,7 @@ class Scoreboard:
     filled: int = 0  # holes that a retransmission filled
     offloaded: int = 0  # captured packets above the MSS
     copies: int = 0  # packets that were captured twice
-    keepalives: int = 0
     rtt_us: int = 0  # sample of the latest ACK; 0: none
-    last_new_time_us: int = -1
 
     def __post_init__(self) -> None:
         self._pieces: list[Piece] = []
@@ -115,7 +113,6 @@ class Scoreboard:
         """A packet with data. Returns whether it brought new data."""
         end = offset + payload_bytes
         if payload_bytes <= 1 and end <= self.acked_offset:
-            self.keepalives += 1
             return False
         if payload_bytes > self.mss_bytes:
             self.offloaded += 1

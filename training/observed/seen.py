@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -158,13 +158,13 @@ def _between(edges: Sequence[int], place: int, unit: str) -> str:
     return f"{edges[place - 1]} to {edges[place]} {unit}"
 
 
-def chosen_links(links: Sequence[SeenLink], *, most: int = MOST_LINKS) -> list[SeenLink]:
-    """At most so many links: those that were seen for the longest time, where the states take turns."""
+def chosen_links(links: Sequence[SeenLink]) -> list[SeenLink]:
+    """At most MOST_LINKS links: those that were seen for the longest time, where the states take turns."""
     by_state: dict[NetworkState, list[SeenLink]] = {}
     for link in sorted(links, key=lambda link: (-link.seconds, link.name)):
         by_state.setdefault(link.state, []).append(link)
     turns = sorted((place, state) for state, its in by_state.items() for place in range(len(its)))
-    return [by_state[state][place] for place, state in turns[:most]]
+    return [by_state[state][place] for place, state in turns[:MOST_LINKS]]
 
 
 def scenarios_of(links: Sequence[SeenLink], *, seed: int, most_packets: float = np.inf) -> list[list[Scenario]]:
@@ -212,8 +212,3 @@ def _variant(link: SeenLink, *, seed: int, number: int, duration_s: float) -> Sc
 
 def _policer(limit: Limit) -> Policer:
     return Policer(rate_mbps=limit.rate_mbps, bucket_bytes=limit.bucket_bytes)
-
-
-def of_algorithm(links: Sequence[SeenLink], algorithm: str) -> list[SeenLink]:
-    """The links as if their flows had run this algorithm."""
-    return [replace(link, algorithm=algorithm) for link in links]

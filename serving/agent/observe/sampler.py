@@ -31,7 +31,6 @@ _SNMP = Path("/proc/self/net/snmp")
 # The columns of tcp_info in the order of the structure, and their places in a row.
 _READ = sorted((at, code, place) for place, (_, _, at, code) in enumerate(COLUMNS) if at >= 0)
 _N_READ = len(_READ)
-_LETTERS_OF_BBR, _LETTERS_OF_VEGAS = "BMGH", "VW"
 _BBR = struct.Struct("=QIII")  # bandwidth in two halves, the lower one first; minimum RTT; two gains of 8 bits
 _VEGAS = struct.Struct("=IIII")  # enabled, number of RTTs, RTT, minimum RTT
 _APP_LIMITED = next(place for place, (_, name, _, _) in enumerate(COLUMNS) if name == "is_app_limited")

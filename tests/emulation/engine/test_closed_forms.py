@@ -32,11 +32,6 @@ def test_a_window_above_it_fills_the_link_and_stands_in_the_queue(cwnd_pkts: int
     assert qos.flows[0].rtt.percentile_ms(50) == pytest.approx(100 + standing_ms, rel=0.02)
 
 
-def test_a_window_of_one_waits_for_the_delayed_ack() -> None:
-    qos = run(fixed(1), duration_s=30, warmup_s=3)  # behind the quick ACKs
-    assert qos.throughput_mbps == pytest.approx(1500 * 8e-3 / (100 + 40 + PACKET_MS), rel=5e-3)
-
-
 def test_pacing_spaces_payload() -> None:
     qos = run(fixed(400, pacing_bytes_per_s=1_000_000), duration_s=30, warmup_s=2)
     assert qos.throughput_mbps == pytest.approx(8 * 1500 / 1448, rel=1e-3)
@@ -49,14 +44,6 @@ def test_a_file_takes_its_rounds_of_windows() -> None:
     qos = run(fixed(10, size_bytes=100 * 1448), duration_s=5)
     assert qos.flows[0].complete_s == pytest.approx(1.012 + 8 * PACKET_MS / 1000, abs=0.002)
     assert qos.packets == 100
-
-
-def test_the_last_odd_segment_of_a_file_waits_for_no_delayed_ack() -> None:
-    even = run(fixed(10, size_bytes=40 * 1448), duration_s=5).flows[0].complete_s
-    odd = run(fixed(10, size_bytes=39 * 1448), duration_s=5).flows[0].complete_s
-    assert even is not None
-    assert odd is not None
-    assert odd - even == pytest.approx(-PACKET_MS / 1000, abs=1e-4)
 
 
 @pytest.mark.parametrize("loss", [0.0005, 0.002, 0.005, 0.01])

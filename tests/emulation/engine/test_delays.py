@@ -48,13 +48,6 @@ def test_delays_repeat_with_their_period() -> None:
     assert paced_departures_ms(steps, until_ms=450) == closed_form_ms(steps, until_ms=450)
 
 
-def test_no_packet_is_overtaken_when_the_delay_falls() -> None:
-    steps = delays((0, 25), (0.5, 60), period_s=1)
-    qos = run(fixed(20), link=LinkSpec(rate_mbps=12, delays=steps), duration_s=20)
-    # Any packet that was overtaken would be a duplicate ACK, and with enough of them a retransmission.
-    assert (qos.retransmission_rate, qos.flows[0].undone, qos.flows[0].timeouts) == (0, 0, 0)
-
-
 def test_a_round_trip_is_both_directions_and_the_transmission() -> None:
     # One packet at a time over 1 ms of transmission: 40 round trips of 25 ms, and then those of 61 ms. With a rise
     # 13 ms later, one round trip has half of each delay.

@@ -20,13 +20,6 @@ def test_a_fixed_window_keeps_the_link_full_under_loss() -> None:
     assert qos.flows[0].timeouts == 0
 
 
-def test_lost_retransmissions_are_found_without_a_timeout() -> None:
-    # At 20 % every 25th packet is lost twice, every 125th three times.
-    qos = run(fixed(400), link=LinkSpec(rate_mbps=RATE_MBPS, loss=0.2), duration_s=60, warmup_s=5)
-    assert qos.flows[0].timeouts == 0
-    assert qos.goodput_mbps == pytest.approx(0.8 * RATE_MBPS * 1448 / 1500, rel=0.02)
-
-
 def test_what_is_sent_again_is_what_was_lost() -> None:
     qos = run(FlowSpec(cca="reno", size_bytes=20_000_000), link=LinkSpec(rate_mbps=5, loss=0.01), duration_s=500)
     flow = qos.flows[0]
@@ -75,17 +68,17 @@ def test_a_filled_hole_is_acknowledged_at_once() -> None:
     assert filled_ms - retransmitted_ms == pytest.approx(PACKET_MS + 100)
 
 
-def outage_link(outage_ms: int) -> LinkSpec:
-    """20 Mbit/s for 10 s, an outage, 20 Mbit/s again."""
+def outage_link() -> LinkSpec:
+    """20 Mbit/s for 10 s, an outage of 3 s, 20 Mbit/s again."""
     times = [round(k * PACKET_MS) for k in range(int(10_000 / PACKET_MS))]
-    again = [10_000 + outage_ms + t for t in times]
-    return LinkSpec(trace=trace(times + again, 30_000 + outage_ms), rtt_ms=100, buffer_pkts=1000)
+    again = [13_000 + t for t in times]
+    return LinkSpec(trace=trace(times + again, 33_000), rtt_ms=100, buffer_pkts=1000)
 
 
 @pytest.mark.parametrize("cca", ["reno", "gr"])
 def test_a_timeout_in_an_outage_without_loss_is_undone(cca: str) -> None:
     flow = FlowSpec(cca="gr") if cca == "gr" else FlowSpec(cca="reno")
-    qos = run(flow, link=outage_link(3000), duration_s=23, window_s=1.0, warmup_s=9.0)
+    qos = run(flow, link=outage_link(), duration_s=23, window_s=1.0, warmup_s=9.0)
     # Several in a row are one episode: what is undone is what was before the first.
     assert qos.flows[0].timeouts >= 2
     assert qos.flows[0].undone == 1
@@ -97,7 +90,7 @@ def test_a_timeout_in_an_outage_without_loss_is_undone(cca: str) -> None:
 
 
 def test_an_undone_timeout_gives_the_window_back() -> None:
-    series = sampled(outage_link(3000), duration_s=14)
+    series = sampled(outage_link(), duration_s=14)
     before, during, after = (series["cwnd_pkts"][round(at_s * 1000)] for at_s in (10.0, 12.5, 13.3))
     assert during == 1
     assert before <= after <= before + 2
@@ -112,15 +105,6 @@ def test_an_undone_timeout_gives_slow_start_back() -> None:
     before, during, after = series["cwnd_pkts"][[340, 1900, 2250]]
     assert during == 1
     assert after > 1.5 * before
-
-
-def test_timeouts_back_off_while_nothing_comes_back() -> None:
-    # 60 s without an opportunity: RTO 1, 2, 4, 8, 16 ... times its first value.
-    link = outage_link(60_000)
-    qos = run(FlowSpec(cca="reno"), link=link, duration_s=70, warmup_s=5)
-    first_rto_s = 0.1 + 0.6 + 0.2
-    expected = np.log2(60 / first_rto_s + 1)
-    assert expected - 1.5 <= qos.flows[0].timeouts <= expected + 1.5
 
 
 @pytest.mark.parametrize("cca", ["reno", "gr"])

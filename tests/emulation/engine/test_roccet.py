@@ -206,14 +206,6 @@ def test_cubic_pushes_it_out_of_a_deep_buffer() -> None:
     assert deep.flows[0].goodput_mbps < 0.2 * deep.flows[1].goodput_mbps
 
 
-def test_the_same_scenario_gives_the_same_run_and_a_file_arrives_whole() -> None:
-    flow = FlowSpec(cca="roccet", size_bytes=3_000_000)
-    lossy = link(40, 0.5, rate_mbps=20.0, loss=0.01)
-    first, second = (run(flow, link=lossy, duration_s=60, seed=9) for _ in range(2))
-    assert first.flows[0].complete_s is not None
-    assert (first.packets, first.sent, first.dropped) == (second.packets, second.sent, second.dropped)
-
-
 def table(*, hold_back_permille: int = 0) -> str:
     """Throughput in steps of 5 Mbit/s by minimum RTT below and from 20 ms: from there on the bound is very large."""
     axes = (Axis("throughput_bytes_per_s", "linear", 625_000, 4), Axis("min_rtt_us", "linear", 20_000, 2))

@@ -266,12 +266,3 @@ def test_nothing_impossible_happens_and_every_file_completes(
     reports = [kind for _, kind, _ in path.reports("recovery_entered", "recovery_left", "undo", "timeout")]
     for before, after in pairwise(reports):
         assert (before, after) not in {("recovery_entered", "recovery_entered"), ("recovery_left", "recovery_left")}
-
-
-def test_equal_paths_give_equal_runs() -> None:
-    def trace() -> list[tuple[float, int, int]]:
-        chance = random.Random(1)
-        path = Path(RENO, 2000, meets=lambda _p, _now: None if chance.random() < 0.02 else 30 * chance.random())
-        return path.start().run(60_000).sent
-
-    assert trace() == trace()

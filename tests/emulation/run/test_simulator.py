@@ -142,16 +142,6 @@ def test_series_add_up_to_the_throughput() -> None:
     assert same(simulate(scenario), qos)
 
 
-def test_gr_keeps_its_delay_where_reno_fills_the_buffer() -> None:
-    link = LinkSpec(rate_mbps=20)
-    gr, reno = (
-        simulate(Scenario(link=link, flows=(FlowSpec(cca=cca),), duration_s=60, warmup_s=5)) for cca in ("gr", "reno")
-    )
-    assert gr.queueing_delay.percentile_ms(95) < 60
-    assert reno.queueing_delay.percentile_ms(50) > 200
-    assert min(gr.utilization, reno.utilization) > 0.95
-
-
 @pytest.mark.parametrize("threshold_us", [10_000, 30_000, 100_000])
 def test_gr_on_a_constant_link_stays_about_its_threshold(threshold_us: int) -> None:
     flow = FlowSpec(params={"delay_threshold_us": threshold_us})

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kmod.abi import ALGORITHMS
-from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble
+from kmod.ensemble import Deployment, Ensemble
 from serving.agent.applier import Applier
 from serving.agent.client import RegistryClient
 from serving.agent.kernel import Tree
@@ -31,6 +31,8 @@ from serving.agent.settings import AgentSettings
 from serving.agent.state import CcaReport, PollResult, State
 from serving.agent.store import LAST_KNOWN_GOOD, Store
 from serving.agent.table import Table
+from tests.emulation.tables import like_trained
+from tests.serving.threads import served
 
 COLUMNS = ("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us")
 PARAMETERS = "".join(
@@ -41,17 +43,8 @@ PARAMETERS = "".join(
 
 def ensemble(*, window_us: int = 60_000, levels: int = 3) -> Ensemble:
     """A small ensemble; another window makes another digest."""
-    return Ensemble(
-        cca="gr",
-        epoch_ms=30_000,
-        estimate_ms=250,
-        epsilon_pct=25,
-        classes=(DelayClass(95, 50_000), DelayClass(95, 100_000)),
-        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, levels),),
-        columns=COLUMNS,
-        rows=tuple((window_us, 3000, 12_000 + index) for index in range(levels * 2)),
-        provenance={"made_by": "test"},
-    )
+    rows = tuple((window_us, 3000, 12_000 + index) for index in range(levels * 2))
+    return like_trained(rows, classes_ms=(50, 100), made_by="test")
 
 
 def table(
@@ -406,15 +399,10 @@ def fake_registry(port: int = 0) -> Iterator[FakeRegistry]:
 
     server = Server(("127.0.0.1", port), _Handler)
     server.fake = fake  # type: ignore[attr-defined]
-    fake.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield fake
-    finally:
-        with fake.changed:
-            fake.closing = True
-            fake.changed.notify_all()
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=10)
+    with served(server) as fake.url:
+        try:
+            yield fake
+        finally:
+            with fake.changed:
+                fake.closing = True
+                fake.changed.notify_all()

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from serving.agent.loop import Agent, notify_systemd
 from serving.agent.state import State
 from tests.serving.agent.fakes import FakeRegistry, FakeTree, log_to, settings_of, table
+from tests.serving.threads import beside
 
 ONE, TWO = table(1), table(2)
 NOBODY = "http://127.0.0.1:9"
@@ -30,15 +32,9 @@ def running(folder: Path, tree: FakeTree, url: str) -> Iterator[Agent]:
     """Run an agent in a thread; it has applied its last known good when the block begins."""
     agent = agent_of(folder, tree, url)
     ready = threading.Event()
-    thread = threading.Thread(target=agent.run, kwargs={"on_ready": ready.set})
-    thread.start()
-    try:
+    with beside(partial(agent.run, on_ready=ready.set), stop=agent.stop):
         assert ready.wait(WAIT_S)
         yield agent
-    finally:
-        agent.stop()
-        thread.join(WAIT_S)
-        assert not thread.is_alive()
 
 
 def reported(registry: FakeRegistry, state: State, serial: int) -> dict[str, object]:

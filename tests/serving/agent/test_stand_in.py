@@ -19,6 +19,7 @@ from serving.agent.kernel import Tree, look
 from serving.agent.state import PollResult, State
 from serving.agent.store import Store
 from serving.agent.table import MAX_ADVANCE, Table
+from tests.emulation.tables import ensemble_of
 from tests.serving.agent.fakes import COLUMNS, FakeRegistry, FakeTree, applier_of, fake_registry, table
 
 ONE, TWO = table(1), table(2)
@@ -62,19 +63,13 @@ def largest() -> Table:
 
 def two_axes() -> Table:
     """A table of R-TCP."""
-    return Table(
-        Ensemble(
-            cca="rtcp_cubic",
-            epoch_ms=30_000,
-            estimate_ms=250,
-            epsilon_pct=25,
-            classes=(DelayClass(95, 100_000),),
-            axes=(Axis("min_rtt_us", "log", 10_000, 5, 1), Axis("limit_bytes_per_s", "log", 31_250, 5, 1)),
-            columns=("reduction_permille", "probe_every_rounds", "probe_gain_permille"),
-            rows=tuple((600 + 10 * rtt, 20 + limit, 200) for rtt in range(5) for limit in range(5)),
-        ),
-        Deployment("local", "champion", 1),
+    ensemble = ensemble_of(
+        tuple((600 + 10 * rtt, 20 + limit, 200) for rtt in range(5) for limit in range(5)),
+        cca="rtcp_cubic",
+        columns=("reduction_permille", "probe_every_rounds", "probe_gain_permille"),
+        axes=(Axis("min_rtt_us", "log", 10_000, 5, 1), Axis("limit_bytes_per_s", "log", 31_250, 5, 1)),
     )
+    return Table(ensemble, Deployment("local", "champion", 1))
 
 
 @pytest.mark.parametrize(

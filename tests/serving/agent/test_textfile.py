@@ -18,6 +18,7 @@ from serving.agent import cli
 from serving.agent.loop import Agent
 from tests.serving.agent.fakes import FakeRegistry, FakeTree, log_to, settings_of, table
 from tests.serving.agent.kernel_rows import row
+from tests.serving.threads import beside
 
 NOW_S = 1_772_366_400.0
 
@@ -77,17 +78,12 @@ def test_the_file_follows_the_agent_and_goes_with_it(tmp_path: Path, registry: F
     file = tmp_path / "ccatune.prom"
     registry.offer(table(1))
     agent = agent_of(tmp_path, FakeTree(), registry.url, file, io.StringIO())
-    thread = threading.Thread(target=agent.run)
-    thread.start()
-    try:
+    with beside(agent.run, stop=agent.stop):
         registry.wait_for_report(lambda report: report["effective_serial"] == 1)
         # The report is on its way before the file is written.
         pause = threading.Event()
         while figures(file.read_text(encoding="utf-8"))["effective_serial"] != {(): 1}:
             assert not pause.wait(0.02)
-    finally:
-        agent.stop()
-        thread.join(20)
     assert not file.exists()
 
 

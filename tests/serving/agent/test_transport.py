@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import random
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -31,6 +30,7 @@ from tests.serving.agent.fakes import FakeRegistry, FakeTree, client_to, log_to,
 from tests.serving.agent.test_client import REPORT
 from tests.serving.certificates import Authority
 from tests.serving.running import Running
+from tests.serving.threads import beside
 
 ONE = table(1)
 WAIT_S = 20.0
@@ -58,14 +58,8 @@ def agent(folder: Path, url: str, tree: FakeTree, *, log: io.StringIO | None = N
     """An agent in a thread."""
     settings = settings_of(folder, url, **{"wait_s": 0.2, "report_every_s": 1.0, **changed})
     running = Agent(settings, tree=tree, log=log_to(log), boot_id="boot-1", rng=random.Random(1))
-    thread = threading.Thread(target=running.run)
-    thread.start()
-    try:
+    with beside(running.run, stop=running.stop):
         yield
-    finally:
-        running.stop()
-        thread.join(WAIT_S)
-        assert not thread.is_alive()
 
 
 def reports_of(url: str, authority: Authority) -> list[dict[str, Any]]:

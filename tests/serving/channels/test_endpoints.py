@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import threading
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -16,6 +17,7 @@ from serving.channels import repository, service
 from serving.channels.schemas import ChannelMove
 from serving.database import Database
 from tests.serving.api import START
+from tests.serving.threads import at_once
 
 pytestmark = pytest.mark.service
 
@@ -223,11 +225,7 @@ def test_moves_at_once_through_two_processes_give_every_serial_once(api, databas
                 row, _ = service.move(session, change, ChannelMove(digest=digest))
             serials.append(row.serial)
 
-    threads = [threading.Thread(target=move, args=(database,)) for database in databases * 2]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(partial(move, database) for database in databases * 2)
     for database in databases:
         database.close()
     assert sorted(serials) == list(range(1, 33))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.prove.guarded import free_port
 
 pytestmark = pytest.mark.service
 
@@ -29,12 +29,6 @@ def commands_of(section: str) -> list[list[str]]:
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8").partition(f"### {section}\n")[2]
     block = text.partition("```\n")[2].partition("```")[0]
     return [shlex.split(line, comments=True) for line in block.splitlines() if not line.startswith(NOT_HERE)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_the_blocks_on_the_registry_and_the_server_work_as_they_are_written(tmp_path: Path, ensemble_file) -> None:

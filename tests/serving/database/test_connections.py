@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 from sqlalchemy import Connection, text
 
 from serving.database import Database, open_database
 from serving.errors import DatabaseError
 from serving.settings import ServingSettings
+from tests.serving.threads import at_once
 
 pytestmark = pytest.mark.service
 
@@ -25,20 +24,15 @@ def test_three_processes_stay_below_the_default_of_postgresql():
 def test_many_threads_share_the_connections_of_a_process(postgresql):
     database = Database(postgresql.migrated_database(), max_connections=4)
     own = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
-    counts: list[int] = []
 
-    def look() -> None:
+    def look() -> int:
         with database.read() as session:
-            counts.append(int(session.scalar(text(own)) or 0))
+            count = int(session.scalar(text(own)) or 0)
             session.execute(text("SELECT pg_sleep(0.05)"))
+            return count
 
-    threads = [threading.Thread(target=look) for _ in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    counts = at_once([look] * 20)
     database.close()
-    assert len(counts) == 20
     assert max(counts) <= 4
 
 

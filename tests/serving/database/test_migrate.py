@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -13,6 +13,7 @@ from sqlalchemy import inspect, text
 from serving.database import Base, Database, migrate, require_current_schema
 from serving.database.migrate import head_revision
 from serving.errors import DatabaseError
+from tests.serving.threads import at_once
 
 CHECKS = {"ck_deployments_hold_back_share", "ck_deployments_serial_from_one"}
 
@@ -49,20 +50,7 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(empty, monkeypatch):
 def test_processes_that_start_at_once_migrate_once(new_database_url):
     url = new_database_url(migrated=False)
     databases = [Database(url, busy_timeout_ms=60_000) for _ in range(3)]
-    errors: list[BaseException] = []
-
-    def start(database: Database) -> None:
-        try:
-            migrate(database)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=start, args=(database,)) for database in databases]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    at_once(partial(migrate, database) for database in databases)
     require_current_schema(databases[0])
     for database in databases:
         database.close()

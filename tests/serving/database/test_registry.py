@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
 from serving.database import Database, open_database, registry_name
 from serving.errors import SettingsError
 from serving.settings import ServingSettings
+from tests.serving.threads import at_once
 
 pytestmark = pytest.mark.service
 
@@ -39,14 +40,7 @@ def test_another_name_is_refused_for_serials_were_given_out_under_the_first(data
 
 def test_processes_that_start_at_once_agree_on_the_name(database_url):
     databases = [Database(database_url, busy_timeout_ms=60_000) for _ in range(3)]
-    names: list[str] = []
-    threads = [
-        threading.Thread(target=lambda d=d: names.append(registry_name(d, wanted=None, now=NOW))) for d in databases
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    names = at_once(partial(registry_name, database, wanted=None, now=NOW) for database in databases)
     for database in databases:
         database.close()
     assert names == ["local"] * 3

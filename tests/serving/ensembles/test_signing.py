@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 
 import pytest
 
 from serving.signatures import PrivateKey
 from tests.serving.signing import add_root, add_signature, signature
+from tests.serving.threads import at_once
 
 pytestmark = pytest.mark.service
 
@@ -116,16 +117,8 @@ def test_a_signature_counts_no_more_when_its_key_is_removed_and_again_when_it_re
 def test_one_signature_that_many_clients_upload_at_once_is_stored_once(api, keys):
     digest = api.publish()
     add_root(api, keys.envelope())
-    codes: list[int] = []
-    threads = [
-        threading.Thread(target=lambda: codes.append(add_signature(api, digest, keys.publisher).status_code))
-        for _ in range(6)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(codes) == [200] * 5 + [201]
+    answers = at_once([partial(add_signature, api, digest, keys.publisher)] * 6)
+    assert sorted(answer.status_code for answer in answers) == [200] * 5 + [201]
     assert len(key_ids(api.get(f"/v1/ensembles/{digest}/signatures"))) == 1
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -17,6 +16,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from serving.errors import SettingsError
 from tests.serving.api import api_of
 from tests.serving.running import CHAMPION
+from tests.serving.threads import served
 
 pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)]
 
@@ -63,16 +63,10 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    found.url = f"http://127.0.0.1:{server.server_port}"
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
-    yield found
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(HTTPServer(("127.0.0.1", 0), Handler)) as found.url:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
+        yield found
 
 
 def test_a_receiver_gets_a_span_of_each_request_but_polls_and_reports(api, receiver, monkeypatch):

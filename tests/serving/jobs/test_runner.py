@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from serving.client import RegistryClient
@@ -79,7 +78,7 @@ class Training:
 @pytest.fixture
 def training(tmp_path: Path) -> Iterator[Training]:
     """A registry with a short and a long study on made traces."""
-    make_site(tmp_path, np.random.default_rng(1))
+    make_site(tmp_path, seed=1)
     (tmp_path / "studies").mkdir()
     (tmp_path / "study.yaml").rename(tmp_path / "studies" / "short.yaml")
     (tmp_path / "studies" / "long.yaml").write_text(LONG, encoding="utf-8")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from tests.serving.agent.fakes import FakeTree, log_to, settings_of, wait_until
 from tests.serving.agent.kernel_rows import row
 from tests.serving.api import make_ensemble
 from tests.serving.process import Process
+from tests.serving.threads import beside
 
 pytestmark = pytest.mark.service
 
@@ -82,14 +82,11 @@ def test_each_epoch_counts_once_while_the_registry_is_killed_before_its_answers(
     for number in range(3):
         killer.arm(cuts_off=number != 1)
         running = agent(number)
-        thread = threading.Thread(target=running.run)
-        thread.start()
-        wait_until(lambda: bool(tree.text))
-        count(5)
-        wait_until(lambda n=number: killer.kills > n)
-        count(1)
-        running.stop()
-        thread.join(30)
+        with beside(running.run, stop=running.stop):
+            wait_until(lambda: bool(tree.text))
+            count(5)
+            wait_until(lambda n=number: killer.kills > n)
+            count(1)
     killer.disarm()
     # The first of these sends the delta that is outstanding, if there is one.
     for number in range(2):

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 
 import pytest
 
 from serving.signatures import Envelope, PrivateKey, Root
 from tests.serving.api import START, Api
 from tests.serving.signing import Keys, add_root, envelope_of, signing_api
+from tests.serving.threads import at_once
 
 pytestmark = pytest.mark.service
 
@@ -129,13 +130,6 @@ def test_a_version_that_was_not_uploaded_is_a_404_problem(api, keys, problem):
 def test_of_documents_that_are_uploaded_at_once_one_becomes_the_next_version(api, keys):
     add_root(api, keys.envelope())
     envelopes = [keys.envelope(2, publishers=[PrivateKey.generate()]) for _ in range(6)]
-    codes: list[int] = []
-    threads = [
-        threading.Thread(target=lambda e=envelope: codes.append(add_root(api, e).status_code)) for envelope in envelopes
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(codes) == [201] + [409] * 5
+    answers = at_once(partial(add_root, api, envelope) for envelope in envelopes)
+    assert sorted(answer.status_code for answer in answers) == [201] + [409] * 5
     assert version_of(api) == 2

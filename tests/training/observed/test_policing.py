@@ -18,7 +18,7 @@ from tests.training.observed.made import CLIENT, SERVER, End, Talk, policer, que
 from training.observed.captures import read_capture
 from training.observed.flow import SEND, STEP, Flow
 from training.observed.policer_search import packets_of
-from training.observed.policing import limit_of, limits_of, segments_of
+from training.observed.policing import limits_of, segments_of
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "captures"
 MSS = 1448
@@ -69,7 +69,7 @@ def test_a_policer_is_found_with_its_rate_and_bucket(
     rtt_ms: float, cca: str, rate_mbps: float, bucket_bytes: int, tmp_path: Path
 ) -> None:
     flow = observed(tmp_path, policer(rate_mbps, bucket_bytes), rtt_ms=rtt_ms, cca=cca)
-    limit = limit_of(flow)
+    (limit,) = limits_of([flow])
     assert limit is not None
     low, high = limit.rate_range_mbps
     assert 0.98 * low <= rate_mbps <= 1.02 * high
@@ -90,7 +90,7 @@ def test_a_policer_is_found_with_its_rate_and_bucket(
 )
 def test_no_queue_and_no_random_loss_is_taken_for_a_policer(meets, cca: str, rtt_ms: float, tmp_path: Path) -> None:
     flow = observed(tmp_path, meets(), rtt_ms=rtt_ms, cca=cca)
-    assert limit_of(flow) is None
+    assert limits_of([flow]) == [None]
     assert [row["policed"] for row in segments_of([flow])] == [False]
 
 
@@ -118,12 +118,12 @@ def test_flows_that_share_a_policer_are_read_together(tmp_path: Path) -> None:
 
 def test_a_log_without_packets_is_read_by_the_detector_alone(tmp_path: Path) -> None:
     policed = replace(observed(tmp_path, policer(2, 500_000), pkts=4000), sends=None)
-    limit = limit_of(policed)
+    (limit,) = limits_of([policed])
     assert limit is not None
     assert limit.found_by == "detector"
     assert limit.rate_mbps == pytest.approx(2, rel=0.05)
     assert [row["policed"] for row in segments_of([policed])] == [True]
-    assert limit_of(replace(observed(tmp_path, queue(2, 100), pkts=4000), sends=None)) is None
+    assert limits_of([replace(observed(tmp_path, queue(2, 100), pkts=4000), sends=None)]) == [None]
 
 
 def test_offloaded_segments_that_were_lost_as_a_whole_count_as_packets() -> None:

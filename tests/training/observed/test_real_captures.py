@@ -13,7 +13,7 @@ import pytest
 
 from tests.bpf.link import GO_FIRST
 from training.observed.captures import read_capture
-from training.observed.policing import limit_of, segments_of
+from training.observed.policing import limits_of, segments_of
 
 pytestmark = pytest.mark.mahimahi
 
@@ -59,7 +59,7 @@ def test_a_policer_of_this_kernel_is_found_in_a_real_capture(tmp_path: Path) -> 
     command = ["unshare", "-n", "sh", "-ec", textwrap.dedent(COMMANDS), "sh"]
     subprocess.run([*command, str(path), sys.executable, GO_FIRST + textwrap.dedent(TRANSFER)], check=True, timeout=60)
     (flow,) = read_capture(path).flows
-    limit = limit_of(flow)
+    (limit,) = limits_of([flow])
     assert limit is not None
     assert limit.rate_mbps == pytest.approx(RATE_MBPS, rel=0.05)
     assert [row["policed"] for row in segments_of([flow])] == [True, True]
