@@ -27,6 +27,7 @@ Refuse = Callable[[TraceError], None]
 
 TRACE_SUFFIXES = (".down", ".up", ".trace", ".txt")
 ARCHIVE_SUFFIX = ".tar.xz"
+LINKS_FILE = "links.json"  # of `ccatune traces from-flows`
 # Larger files are refused. A day at 1 Gbit/s has 7 billion lines, which would not fit into memory.
 MAX_FILE_BYTES = 2**30
 HOUR = re.compile(r"hour[-_]?\d+", re.IGNORECASE)
@@ -87,11 +88,19 @@ def find_files(
                 yield from _plain_file(below, dataset=dataset, folder=folder, bad=bad)
     if not found:
         given = ", ".join(str(path) for path in paths) or "no path"
-        others = listed(unread, most=MOST_NAMES_SHOWN)
         raise TraceError(
-            f"{given}: expected files {', '.join(TRACE_SUFFIXES)} or {ARCHIVE_SUFFIX}, got "
-            + (f"only others ({others}); `ccatune traces import` converts other formats" if unread else "none of them")
+            f"{given}: expected files {', '.join(TRACE_SUFFIXES)} or {ARCHIVE_SUFFIX}, got {_others(unread)}"
         )
+
+
+def _others(unread: Sequence[str]) -> str:
+    """What there is instead of a trace."""
+    others = listed(unread, most=MOST_NAMES_SHOWN)
+    if not unread:
+        return "none of them"
+    if all(name.rpartition("/")[2] == LINKS_FILE for name in unread):
+        return f"only {others}, whose flows yielded no trace, for example because they were policed (docs/links.md)"
+    return f"only others ({others}); `ccatune traces import` converts other formats"
 
 
 def _paths_of(path: Path) -> Iterator[tuple[Path, Path]]:

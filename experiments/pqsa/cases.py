@@ -34,6 +34,7 @@ from experiments.campaign import MADE_COUNT, Case, Links, Row, made_like, over_p
 from experiments.pqsa.settings import PqsaSettings
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.commands import recordings_of
+from training.errors import TrainingError
 from training.intervals import LEAST_SEEDS
 from training.reports.conditions import CONDITIONS, places_of, scenarios_of
 from training.study import Study, load_study, require_recordings
@@ -68,6 +69,19 @@ def links_of(settings: PqsaSettings, paths: Sequence[Path]) -> Links:
     return Links(places, is_made, training)
 
 
+def ensemble_of(settings: PqsaSettings) -> Ensemble:
+    """The ensemble of the report.
+
+    Raises:
+        TrainingError: it has one throughput level, so that PQSA-GR would be GR with one row for all levels.
+    """
+    ensemble = Ensemble.load(settings.ensemble)
+    if ensemble.n_states == 1:
+        raise TrainingError(f"{settings.ensemble}: expected an ensemble with several throughput levels, got one level; "
+                            "train one with configs/studies/gr-levels.yaml, or leave out --ensemble")  # fmt: skip
+    return ensemble
+
+
 def flow_of(ensemble: Ensemble, delay_class: int, **params: int) -> FlowSpec:
     """A flow that follows the ensemble with a target. params: values of parameters that are not in the rows."""
     text = table_text(ensemble, Deployment("report", "pqsa", 1))
@@ -76,7 +90,7 @@ def flow_of(ensemble: Ensemble, delay_class: int, **params: int) -> FlowSpec:
 
 def flows_of(settings: PqsaSettings) -> dict[str, FlowSpec]:
     """PQSA-GR and the other algorithms, by name."""
-    own = flow_of(Ensemble.load(settings.ensemble), settings.delay_class)
+    own = flow_of(ensemble_of(settings), settings.delay_class)
     return {GR: own, **{name: FlowSpec(cca=name) for name in settings.rivals}}
 
 
@@ -117,7 +131,7 @@ def hours_of(recordings: Iterable[Recording]) -> dict[str, list[Recording]]:
 
 def varied_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
     """PQSA-GR on 4G links with another RTT, buffer or duration."""
-    own = {GR: flow_of(Ensemble.load(settings.ensemble), settings.delay_class)}
+    own = {GR: flow_of(ensemble_of(settings), settings.delay_class)}
     for name, values in settings.varied.model_dump().items():
         for value in values:
             yield from _cases(settings, ("varied", name, f"{value:g}"), links.recordings["4g"], own, **{name: value})
@@ -137,14 +151,14 @@ def level_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
 
 def target_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
     """Flows with each target on 4G links."""
-    flows = {f"{target.queueing_delay_us / 1000:g}": flow_of(Ensemble.load(settings.ensemble), number)
-             for number, target in enumerate(Ensemble.load(settings.ensemble).classes)}  # fmt: skip
+    flows = {f"{target.queueing_delay_us / 1000:g}": flow_of(ensemble_of(settings), number)
+             for number, target in enumerate(ensemble_of(settings).classes)}  # fmt: skip
     yield from _cases(settings, ("target",), links.recordings["4g"], flows)
 
 
 def epoch_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
     """Long flows on 3G links: other epochs, other windows of eq. 1, and one row for all levels."""
-    epochs, table = settings.epochs, Ensemble.load(settings.ensemble)
+    epochs, table = settings.epochs, ensemble_of(settings)
     clocks: dict[str, dict[str, Any]] = {f"epoch {s:g} s": {"epoch_ms": round(1000 * s)} for s in epochs.epoch_s}
     # A window is no longer than its epoch.
     clocks |= {f"window {ms} ms": {"estimate_ms": ms} for ms in epochs.estimate_ms if ms <= table.epoch_ms}
@@ -156,7 +170,7 @@ def epoch_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
 
 def fairness_cases(settings: PqsaSettings, _links: Links) -> Iterator[Case]:
     """Flows of BBR, of PQSA-GR, and of GR with one row for all levels; the latter two also with a share gain."""
-    ensemble, shared = Ensemble.load(settings.ensemble), settings.fairness.shared
+    ensemble, shared = ensemble_of(settings), settings.fairness.shared
     row = require_singles(ensemble)[settings.delay_class]
     flows = {"bbr": FlowSpec(cca="bbr")}
     for names, params in (((GR, ONE_ROW), {}), ((GAINED, SHARED), shared)):

@@ -66,13 +66,16 @@ def links_of(settings: RtcpSettings, paths: Sequence[Path] = ()) -> Links:
 
 
 def describe(results: RtcpResults) -> str:
-    """The numbers of runs, and which traces were used."""
-    settings = results.settings
+    """The numbers of runs of the parts' cases, and which traces were used."""
+    counts: dict[str, set[int]] = {}
+    for (kind, *_), columns in results.cases.items():
+        counts.setdefault(kind, set()).add(len(next(iter(columns.values()))))
+    kinds: dict[tuple[int, ...], list[str]] = {}
+    for kind, its in counts.items():
+        kinds.setdefault(tuple(sorted(its)), []).append(kind)
+    runs = "; ".join(f"{' or '.join(map(str, its))} of {', '.join(names)}" for its, names in kinds.items())
     traces = f"; traces {'made' if results.links.made else 'recorded'}" if results.links.recordings else ""
-    return (
-        f"{settings.seeds} seeds of each file, pattern, meeting, lift and video; runs of each cell: {settings.runs} of "
-        f"detection, {settings.probing.runs} of probing, {settings.baseline.runs} of the baseline{traces}"
-    )
+    return f"runs of each case: {runs}{traces}"
 
 
 def draw(results: RtcpResults) -> Picture:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ from emulation.run.simulator import compact_edges_us
 from emulation.traces.synthetic import TraceModel, make_recordings
 from experiments.campaign import Links, Results, Store, judge
 from experiments.pqsa import REPORT, describe, qos_table
-from experiments.pqsa.cases import GR, ONE_ROW, SHARED, fairness_cases, hours_of, target_cases
+from experiments.pqsa.cases import GR, ONE_ROW, SHARED, ensemble_of, fairness_cases, hours_of, target_cases
 from experiments.pqsa.settings import PqsaSettings, load_settings
 from experiments.pqsa.statements import Columns, delay_near, outperforms, p95_ms, steadier
 from kmod.ensemble import Axis, DelayClass, Ensemble
+from training.errors import TrainingError
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = 6
@@ -36,7 +38,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> PqsaSettings:
     """The report's own, with few runs, and with rows whose threshold is 0.7 of their target."""
     rows = tuple((20_000, 5_000, target_us * 7 // 10) for target_us in TARGETS_US)
     table = Ensemble("gr", 30_000, 250, 25, tuple(DelayClass(95, target_us) for target_us in TARGETS_US),
-                     (Axis("throughput_bytes_per_s", "linear", 125_000, 1),), COLUMNS, rows,
+                     (Axis("throughput_bytes_per_s", "linear", 125_000, 2),), COLUMNS, 2 * rows,
                      {"single": [{"values": dict(zip(COLUMNS, row, strict=True))} for row in rows]})  # fmt: skip
     ensemble = tmp_path_factory.mktemp("pqsa") / "ensemble.json"
     table.save(ensemble)
@@ -82,6 +84,14 @@ def test_delays_of_hours_are_compared_by_their_largest_quotient() -> None:
     assert figure.mean == pytest.approx(1.2, rel=0.05)
     assert not steadier({at: {GR: its["bbr"], "bbr": its[GR]} for at, its in hours.items()})[0].agrees
     assert steadier({"100": hours["100"]}) == []
+
+
+def test_an_ensemble_of_one_level_is_refused(settings: PqsaSettings, tmp_path: Path) -> None:
+    table = ensemble_of(settings)
+    one = replace(table, axes=(replace(table.axes[0], count=1),), rows=table.rows[: len(table.classes)])
+    one.save(tmp_path / "one.json")
+    with pytest.raises(TrainingError, match=r"one\.json: expected .* several throughput levels, got one"):
+        list(fairness_cases(settings.model_copy(update={"ensemble": tmp_path / "one.json"}), Links()))
 
 
 def test_hours_are_the_folders_of_recordings(links: Links) -> None:

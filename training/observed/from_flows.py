@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from emulation.options import FiniteRange, check_output
-from emulation.traces._sources import is_trace
+from emulation.traces._sources import LINKS_FILE, is_trace
 from emulation.traces.files import write_file
 from kmod.tables import Column, print_table
 from kmod.terminal import counted, echo
@@ -69,7 +69,7 @@ def write_links(seen: Sequence[Seen], folder: Path, *, fill: bool = False) -> di
         for piece, trace in zip(row["pieces"], traces, strict=True):
             write_file(folder / piece["file"], trace.as_file())
     document = {"schema": SCHEMA, "bias": BIAS, "links": rows}
-    write_file(folder / "links.json", (json.dumps(document, indent=1) + "\n").encode())
+    write_file(folder / LINKS_FILE, (json.dumps(document, indent=1) + "\n").encode())
     return document
 
 

@@ -188,6 +188,13 @@ def test_a_later_detection_is_missed_only_beyond_the_interval(beyond: float, exp
     assert differing(earlier) == expected
 
 
+def test_the_report_says_how_often_each_case_was_run() -> None:
+    results = as_published()
+    results.cases[Cell("lifted", "op1", "cubic", "file")] = {"mbps": np.zeros(10)}
+    results.cases[Cell("lifted", "grid", "cubic", "file")] = {"mbps": np.zeros(7)}
+    assert RTCP.describe(results) == f"runs of each case: {SEEDS} of policing; 7 or 10 of lifted"
+
+
 def test_words_name_the_sizes_of_the_settings() -> None:
     rows = {row["statement"]: row for row in rows_of(as_published())}
     assert rows["3.1-3"]["words"] == "From 1 MB on retransmission is very high"

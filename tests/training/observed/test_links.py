@@ -16,6 +16,7 @@ from links import steps_ms
 
 import ccatune
 from emulation import FlowSpec, LinkSpec, Scenario
+from emulation.errors import TraceError
 from emulation.scenario.delays import BaseDelay, DelayStep
 from emulation.scenario.model import ReceiverSpec, Transfer
 from emulation.scenario.path import AckPath, Jitter, Policer
@@ -95,11 +96,14 @@ def test_outage_of_the_link_is_an_outage(sample_s: float | None) -> None:
     assert piece.start_s * 1000 + gap.start_ms == pytest.approx(8040, abs=250)
 
 
-def test_policer_is_no_trace() -> None:
+def test_policer_is_no_trace(tmp_path: Path) -> None:
     flow = observe(rate_mbps=20, before=(Policer(rate_mbps=4, bucket_bytes=500_000),))
     limited = rebuild(flow, limit=Bucket(4.0, 500_000))
     assert limited.pieces == rebuild(flow).pieces == ()
     assert limited.limit == Bucket(4.0, 500_000)
+    write_links([see(flow, limit=limited.limit)], tmp_path)
+    with pytest.raises(TraceError, match=r"got only .*links\.json, whose flows yielded no trace"):
+        read_recordings(tmp_path)
 
 
 def test_time_at_the_rate_of_a_policer_is_not_known() -> None:
