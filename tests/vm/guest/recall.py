@@ -35,13 +35,6 @@ def is_on_a_row(connection: socket.socket) -> bool:
     return life.flow_of(connection)["state"] != "-"
 
 
-def stays_in_its_epoch(connection: socket.socket) -> bool:
-    """Whether a flow that sends looks up no row for a while: R-TCP's does when its client's RTT or class is new."""
-    before = life.flow_of(connection)["epoch"]
-    record.push(connection, LOOK_S)
-    return bool(life.flow_of(connection)["epoch"] == before)
-
-
 def push_until(connection: socket.socket, holds: Any, *, what: str) -> None:
     """Send until it holds."""
 
@@ -56,12 +49,12 @@ def running(job: dict[str, Any], connection: socket.socket) -> dict[str, Any]:
     """What a flow that sends is on, from table to table."""
     tables, seen = job["tables"], {}
     push_until(connection, lambda: is_on_a_row(connection), what="a flow on a row")
-    if job["slow_rate"]:
-        push_until(connection, lambda: stays_in_its_epoch(connection), what="a flow that stays in its epoch")
     seen["on its row"] = line_of(connection, job)
+    epoch = int(life.flow_of(connection)["epoch"])
     tree.must("ensemble", tables["slow_moved"])
     record.push(connection, LOOK_S)
     seen["a table that is not urgent"] = line_of(connection, job)
+    seen["epochs begun by then"] = int(life.flow_of(connection)["epoch"]) - epoch
     before = seen["on its row"]["marker"]
     tree.must("ensemble", tables["slow_moved_urgent"])
     push_until(connection, lambda: line_of(connection, job)["marker"] != before, what="the urgent table")
