@@ -128,10 +128,11 @@ def test_each_page_and_form_needs_its_role(api):
             page = viewer.get(path)
             assert (page.status_code, page.text.count('method="post"')) == (200, 1), "the log-out alone"
         forms = ("/ui/jobs", "/ui/jobs/1/cancel", TOKENS, f"{TOKENS}/{'0' * 16}/revoke", "/ui/principals/p/disable")
-        answers = [[one.post(path, study="gr-demo").status_code for path in forms] for one in (viewer, operator)]
+        of_job = {"study": "gr-demo", "datasets": "made"}
+        answers = [[one.post(path, **of_job).status_code for path in forms] for one in (viewer, operator)]
         assert answers == [[403] * 5, [303, 403, 403, 403, 403]], "an operator cancels jobs of their own"
         assert [one.get(path).status_code for one in (viewer, operator) for path in (TOKENS, AUDIT)] == [403] * 4
         assert operator.post("/ui/jobs/2/cancel").status_code == 303
-        assert operator.post("/ui/jobs", study="gr-demo", csrf="x").status_code == 403
+        assert operator.post("/ui/jobs", **of_job, csrf="x").status_code == 403
         people.app.state.context.close()
     assert [job["state"] for job in api.get("/v1/jobs").json()["items"]] == ["cancelled", "queued"]
