@@ -151,8 +151,9 @@ def level_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
 
 def target_cases(settings: PqsaSettings, links: Links) -> Iterator[Case]:
     """Flows with each target on 4G links."""
-    flows = {f"{target.queueing_delay_us / 1000:g}": flow_of(ensemble_of(settings), number)
-             for number, target in enumerate(ensemble_of(settings).classes)}  # fmt: skip
+    ensemble = ensemble_of(settings)
+    flows = {f"{target.queueing_delay_us / 1000:g}": flow_of(ensemble, number)
+             for number, target in enumerate(ensemble.classes)}  # fmt: skip
     yield from _cases(settings, ("target",), links.recordings["4g"], flows)
 
 

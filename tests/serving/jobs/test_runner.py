@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kmod.ensemble import Ensemble
 from serving.client import RegistryClient
 from serving.database import Database, migrate
 from serving.jobs.client import JobsClient
@@ -98,6 +99,14 @@ def is_ended(job: dict[str, Any]) -> bool:
     return job["ended_at"] is not None
 
 
+def submit_compared(training, study: str, baseline: Ensemble, *, paths: str) -> int:
+    """Submit a job that is compared with a baseline, which is published before."""
+    with RegistryClient(training.registry.url) as client:
+        client.publish(baseline)
+    compare = {"baseline": baseline.digest, "datasets": ["unseen"], "paths": paths}
+    return training.client.submit(study, datasets=["made"], compare=compare)["id"]
+
+
 def test_a_job_that_was_stopped_goes_on_elsewhere_and_has_the_ensemble_of_ccatune_train(training, run_command):
     folder = training.folder
     words = ["train", "gr", "--study", folder / "studies" / "short.yaml", "--traces", folder / "made-train"]
@@ -106,10 +115,7 @@ def test_a_job_that_was_stopped_goes_on_elsewhere_and_has_the_ensemble_of_ccatun
     (folder / "made-validation").mkdir()
     shutil.copy(folder / "made-train" / "a.down", folder / "made-validation")
     baseline = make_ensemble(0)
-    with RegistryClient(training.registry.url) as client:
-        client.publish(baseline)
-    compare = {"baseline": baseline.digest, "datasets": ["unseen"], "paths": "cellular"}
-    job = training.client.submit("short", datasets=["made"], compare=compare)["id"]
+    job = submit_compared(training, "short", baseline, paths="cellular")
     training.start()
     training.wait(job, lambda _: any(folder.glob("work/lab/*/gr.json.parts/*/*.json")))
     training.stop()
@@ -162,11 +168,7 @@ def test_a_study_that_training_refuses_fails_with_the_message_of_training(traini
 
 
 def test_a_path_model_that_the_runner_lacks_fails_the_job_before_its_training(training):
-    baseline = make_ensemble(0)
-    with RegistryClient(training.registry.url) as client:
-        client.publish(baseline)
-    compare = {"baseline": baseline.digest, "datasets": ["unseen"], "paths": "celular"}
-    job = training.client.submit("long", datasets=["made"], compare=compare)["id"]
+    job = submit_compared(training, "long", make_ensemble(0), paths="celular")
     training.start()
     ended = training.wait(job, is_ended)
     assert (ended["state"], ended["progress"]) == ("failed", None)
