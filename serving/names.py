@@ -147,6 +147,9 @@ LabelName = Annotated[
 ]
 # The most labels of an agent.
 MAX_LABELS: Final = 8
+# A path model's name, and the most that a runner says it has.
+PATHS_NAME: Final = "[A-Za-z0-9_-]{1,63}"
+MAX_PATHS: Final = 200
 Labels = Annotated[
     dict[LabelName, Annotated[str, Field(pattern=_NAME_PATTERN)]],
     Field(max_length=MAX_LABELS, description="What the server is, as its settings say.", examples=[{"site": "fra1"}]),

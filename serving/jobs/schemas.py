@@ -16,6 +16,8 @@ from serving.database import LEASE_CHARS, JobRow
 from serving.names import (
     EXAMPLE_DIGEST,
     EXAMPLE_DOCUMENT,
+    MAX_PATHS,
+    PATHS_NAME,
     AgentId,
     CcaName,
     DatasetName,
@@ -48,6 +50,7 @@ LeaseWord = Annotated[
     ),
 ]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+PathsName = Annotated[str, Field(pattern=rf"^{PATHS_NAME}$")]
 _MetricName = Annotated[str, StringConstraints(max_length=64)]
 
 
@@ -57,9 +60,8 @@ class Comparison(StrictSchema):
     datasets: list[DatasetName] = Field(
         min_length=1, max_length=MAX_DATASETS, description="Names of the datasets, of which the validation part counts."
     )
-    paths: str | None = Field(
+    paths: PathsName | None = Field(
         default=None,
-        pattern=r"^[A-Za-z0-9_-]{1,63}$",
         description="Name of the path model in configs/paths; null for one path of 100 ms.",
         examples=["cellular"],
     )
@@ -196,9 +198,9 @@ class LeaseRequest(Schema):
     compares: bool = Field(
         default=False, description="Whether the runner can compare ensembles. Otherwise it gets no job with `compare`."
     )
-    paths: list[str] | None = Field(
+    paths: list[PathsName] | None = Field(
         default=None,
-        max_length=10_000,
+        max_length=MAX_PATHS,
         description="The path models that this runner has; null if it does not say. A job on others is refused.",
         examples=[["cellular"]],
     )

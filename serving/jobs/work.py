@@ -20,6 +20,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from kmod.ensemble import Ensemble, EnsembleError, canonical_json
+from serving.names import MAX_PATHS, PATHS_NAME
 from training.errors import TrainingError
 from training.workloads.paths import FOLDER, read_paths
 
@@ -227,8 +229,9 @@ def _locked(folder: Path) -> int | None:
 
 
 def path_models() -> list[str]:
-    """Return the names in configs/paths of this machine."""
-    return sorted(one.stem for one in FOLDER.glob("*.yaml"))
+    """Return the names in configs/paths of this machine that a job may have."""
+    names = sorted(one.stem for one in FOLDER.glob("*.yaml"))
+    return [name for name in names if re.fullmatch(PATHS_NAME, name)][:MAX_PATHS]
 
 
 def remove_old(work: Path, registry: str) -> None:

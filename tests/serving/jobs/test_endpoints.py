@@ -299,6 +299,7 @@ def test_a_job_that_compares_goes_to_runners_that_can_and_ends_with_its_comparis
         assert (ended["state"], ended["shadow"], ended["error"]) == ("done", None, said.get("error"))
     # A path model that nobody has is refused once every runner has said which ones it has.
     submit(trainer, compare={**compare, "paths": "celular"})
+    assert lease(runner, "c", datasets=(), paths=["a b"]).status_code == 422
     lease(runner, "c", datasets=(), compares=True, paths=["cellular"])
     for changes, status in (
         ({"baseline": make_ensemble(8).digest}, 404), ({"datasets": ["far"]}, 404), ({"paths": "x.yaml"}, 422),
